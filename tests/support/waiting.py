@@ -1,0 +1,51 @@
+"""How tests wait: until something becomes true, or while it stays true. The only place in tests that sleeps."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+Predicate = Callable[[], T | Awaitable[T]]
+
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.1
+
+
+async def wait_until(predicate: Predicate[T], *, describe: str, timeout: float = 10) -> T:
+    """Call `predicate` (sync or async) until it answers something true, and return that answer.
+
+    Raises AssertionError after `timeout` seconds, saying what was awaited and what was last seen.
+    """
+    limit = asyncio.timeout(timeout)
+    pause, seen = FIRST_PAUSE_S, cast(T, "no answer yet")
+    try:
+        async with limit:
+            while not (seen := await _ask(predicate)):
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, LONGEST_PAUSE_S)
+            return seen
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise AssertionError(f"waited {timeout:g} s until {describe}; last seen: {seen!r}") from None
+
+
+async def stays_true(predicate: Predicate[object], *, describe: str, during: float) -> None:
+    """Check all through `during` seconds that `predicate` (sync or async) answers true.
+
+    Raises AssertionError as soon as it does not.
+    """
+    end = time.monotonic() + during
+    while True:
+        seen = await _ask(predicate)
+        assert seen, f"it did not stay true that {describe}; seen: {seen!r}"
+        if (left := end - time.monotonic()) <= 0:
+            return
+        await asyncio.sleep(min(FIRST_PAUSE_S, left))
+
+
+async def _ask(predicate: Predicate[T]) -> T:
+    answer = predicate()
+    return cast(T, await answer if inspect.isawaitable(answer) else answer)
