@@ -1,0 +1,214 @@
+"""Payloads, their options, and the envelope that carries them.
+
+A payload is a frozen pydantic model whose class *is* the job type:
+
+    class Resize(JobPayload, type="image:resize", queue="default", max_retry=3, timeout=60):
+        tenant_id: int
+        image_id: str
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack
+
+from pydantic import BaseModel, ConfigDict
+
+from contracts.identity import check_name, derive_id, new_id
+
+__all__ = [
+    "Job",
+    "JobPayload",
+    "JobSpec",
+    "Scope",
+    "Unique",
+    "derive_id",
+    "new_id",
+    "payload_type",
+    "payload_types",
+]
+
+DEFAULT_MAX_RETRY: Final = 25
+"""Attempts after the first one, unless the type says otherwise (asynq 0.26)."""
+
+Until: TypeAlias = Literal["done", "started", "ttl"]
+OnConflict: TypeAlias = Literal["drop", "replace", "debounce"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a job belongs to: tenant, knowledge_base, knowledge, data_source, session …"""
+
+    kind: str
+    id: str
+
+    def __post_init__(self) -> None:
+        check_name(self.kind, "scope kind")
+        check_name(self.id, f"{self.kind} scope id")
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """At most one job of a type per `key`.
+
+    `until` says when the lock ends: with the job (`done`), when its first attempt starts (`started`),
+    or after `ttl` seconds (`ttl`, the only mode that reads `ttl`). `on_conflict` says what happens to a
+    newcomer: it is dropped, it replaces the waiting one, or it moves the waiting one's due time (debounce);
+    while the older one runs, replace and debounce note one re-run.
+    """
+
+    key: str
+    ttl: float = 0
+    until: Until = "done"
+    on_conflict: OnConflict = "drop"
+
+    def __post_init__(self) -> None:
+        check_name(self.key, "unique key")
+        if self.until == "ttl" and self.ttl <= 0:
+            raise ValueError('Unique(until="ttl") needs ttl > 0 seconds')
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What a job type says of itself. Times in seconds; a timeout of None means the backend's default."""
+
+    type: str
+    queue: str
+    max_retry: int = DEFAULT_MAX_RETRY
+    timeout: float | None = None
+    retention: float = 0
+    version: int = 1
+
+
+class JobOptions(TypedDict, total=False):
+    """Class keywords of a payload."""
+
+    type: str
+    queue: str
+    max_retry: int
+    timeout: float | None
+    retention: float
+    version: int
+
+
+_REGISTRY: dict[str, type["JobPayload"]] = {}
+
+SCOPE_FIELDS: Final[Mapping[str, str]] = {
+    "tenant_id": "tenant",
+    "knowledge_base_id": "knowledge_base",
+    "kb_id": "knowledge_base",
+    "source_kb_id": "knowledge_base",
+    "target_kb_id": "knowledge_base",
+    "knowledge_id": "knowledge",
+    "knowledge_ids": "knowledge",
+    "data_source_id": "data_source",
+    "data_source_ids": "data_source",
+    "session_id": "session",
+    "campaign_id": "campaign",
+}
+"""Payload fields that name a scope, whatever the type (facts 3.2)."""
+
+
+class JobPayload(BaseModel):
+    """What a job is about. The docstring of a subclass describes the job type to people and to AsyncAPI."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: ClassVar[JobSpec]
+    scope_fields: ClassVar[Mapping[str, str]] = {}
+    """Fields of this type alone that name a scope, beside `SCOPE_FIELDS`."""
+
+    def __init_subclass__(cls, **options: Unpack[JobOptions]) -> None:
+        super().__init_subclass__()
+        unknown = sorted(set(options) - set(JobOptions.__annotations__))
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], JobOptions.__annotations__, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{cls.__name__}: unknown job option {unknown[0]!r}{hint}")
+        if not options:
+            return
+        if "type" not in options or "queue" not in options:
+            raise TypeError(f"{cls.__name__}: a job type needs type=… and queue=…")
+        name = check_name(options["type"], "job type")
+        known = _REGISTRY.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"job type {name!r} is already {known.__module__}.{known.__qualname__}")
+        cls.spec = JobSpec(**options)
+        _REGISTRY[name] = cls
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return what this job belongs to, read from its fields; empty ids belong to nothing."""
+        found: dict[Scope, None] = {}
+        for field, kind in {**SCOPE_FIELDS, **self.scope_fields}.items():
+            value = getattr(self, field, None)
+            for one in value if isinstance(value, tuple | list) else (value,):
+                if one is not None and one != "":
+                    found[Scope(kind, str(one))] = None
+        return tuple(found)
+
+    def encode(self) -> str:
+        """Return the payload as JSON, without what is unset."""
+        return self.model_dump_json(exclude_unset=True)
+
+    @classmethod
+    def decode(cls, data: str) -> Self:
+        """Read a payload. Raises pydantic.ValidationError."""
+        return cls.model_validate_json(data)
+
+
+def payload_type(name: str) -> type[JobPayload] | None:
+    """Return the class of a job type, or None if this process has never heard of it."""
+    return _REGISTRY.get(name)
+
+
+def payload_types() -> Mapping[str, type[JobPayload]]:
+    """Return every registered job type by name."""
+    return dict(_REGISTRY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The envelope: one job as it is stored and sent. Times are milliseconds since the epoch, on the store's clock.
+
+    `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers. `timeout_ms` 0 means
+    no limit. `root_id` and `root_at` name the enqueue that the job descends from: a cancel fences everything
+    rooted at or before its cut. `died` numbers the deaths (archivings) of the job.
+    """
+
+    id: str
+    type: str
+    queue: str
+    data: str
+    max_retry: int = DEFAULT_MAX_RETRY
+    timeout_ms: int = 0
+    deadline: int | None = None
+    retention_ms: int = 0
+    payload_version: int = 1
+    codec: str = "json"
+    scopes: tuple[Scope, ...] = ()
+    unique: Unique | None = None
+    root_id: str = ""
+    root_at: int = 0
+    parent_id: str = ""
+    trace: str = ""
+    enqueued_at: int = 0
+    retried: int = 0
+    crashes: int = 0
+    crashed_at: int = 0
+    unknown_since: int = 0
+    died: int = 0
+    last_error: str = ""
+    last_failed_at: int = 0
+
+    @property
+    def attempt(self) -> int:
+        """The number of the coming attempt, from 1."""
+        return self.retried + 1
+
+    @property
+    def final(self) -> bool:
+        """Whether a failure of the coming attempt is the last one."""
+        return self.retried >= self.max_retry

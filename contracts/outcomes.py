@@ -1,0 +1,56 @@
+"""What a handler may say about an attempt: a closed set.
+
+Each outcome may be returned or raised. Returning nothing means `Done`; any other exception is a
+failure and follows the retry policy.
+"""
+
+from typing import Final
+
+
+class Outcome(Exception):  # noqa: N818 - said by a handler, not an error
+    """Said by a handler instead of a plain return."""
+
+
+class Done(Outcome):
+    """The work is done."""
+
+
+class Retry(Outcome):
+    """The attempt failed; try again after `after` seconds, or by the retry policy. Counts as a failure."""
+
+    def __init__(self, after: float | None = None, reason: str = "retry asked for by the handler") -> None:
+        if after is not None and after < 0:
+            raise ValueError("Retry(after=…) takes seconds from now: 0 or more")
+        super().__init__(reason)
+        self.after = after
+        self.reason = reason
+
+
+MIN_SNOOZE_S: Final = 0.1
+
+
+class Snooze(Outcome):
+    """Not yet: run again after `delay` seconds (at least 0.1). The attempt is not counted."""
+
+    def __init__(self, delay: float, reason: str = "") -> None:
+        if delay < MIN_SNOOZE_S:
+            raise ValueError(f"Snooze(delay) takes at least {MIN_SNOOZE_S} seconds, got {delay}")
+        super().__init__(reason or f"snoozed for {delay:g} s")
+        self.delay = delay
+        self.reason = reason
+
+
+class Cancel(Outcome):
+    """Stop for good; the job ends `cancelled`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Skip(Outcome):
+    """Trying again is pointless: archive now, with this reason. The final-failure hook does not run."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,63 @@
+"""Every job type of the platform, one module a family. Importing this package registers them all."""
+
+from typing import Final
+
+from contracts.payloads import (
+    agents,
+    bots,
+    documents,
+    enrichment,
+    knowledge,
+    mail,
+    maintenance,
+    memory,
+    notify,
+    wiki,
+)
+
+__all__ = [
+    "agents",
+    "bots",
+    "documents",
+    "enrichment",
+    "knowledge",
+    "mail",
+    "maintenance",
+    "memory",
+    "notify",
+    "wiki",
+]
+
+AWAITING_HANDLER: Final = frozenset(
+    {
+        "agent:run",
+        "bot:mattermost",
+        "bot:slack",
+        "bot:telegram",
+        "datasource:sync",
+        "datatable:summary",
+        "email:campaign",
+        "email:campaign_batch",
+        "email:invite",
+        "email:reset",
+        "faq:import",
+        "index:delete",
+        "kb:clone",
+        "kb:delete",
+        "kb:profile",
+        "knowledge:list_delete",
+        "knowledge:list_reparse",
+        "knowledge:move",
+        "ks:backup",
+        "ks:curate",
+        "ks:reembed",
+        "manual:process",
+        "memory:extract",
+        "notify:email",
+        "notify:webhook",
+        "temporary_document:process",
+        "wiki:finalize",
+        "wiki:ingest",
+    }
+)
+"""Types that have no handler yet. This list only shrinks."""

@@ -1,0 +1,30 @@
+"""Heavy work on the knowledge store itself; search stays fast meanwhile."""
+
+from typing import Literal
+
+from contracts.jobs import JobPayload
+
+
+class StoreReembed(JobPayload, type="ks:reembed", queue="ks", max_retry=3, timeout=21600):
+    """Embed a knowledge base with another model beside the old index, then swap."""
+
+    tenant_id: int
+    knowledge_base_id: str
+    model: str
+    dimension: int
+
+
+class StoreCurate(JobPayload, type="ks:curate", queue="ks", max_retry=3, timeout=7200):
+    """Merge aliases and duplicates of the graph, drop orphans, report."""
+
+    tenant_id: int
+    knowledge_base_id: str
+    action: Literal["merge", "prune", "all"] = "all"
+
+
+class StoreBackup(JobPayload, type="ks:backup", queue="ks", max_retry=3, timeout=21600):
+    """Write a consistent archive of a knowledge base with its checksum."""
+
+    tenant_id: int
+    knowledge_base_id: str
+    backup_id: str

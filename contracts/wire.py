@@ -1,0 +1,108 @@
+"""The envelope on the wire: a flat map of strings that any language can write and read.
+
+    id    given, or made by the producer        type   the job type
+    data  the payload as JSON                   opts   JSON of all that differs from the defaults of v1
+
+Resolved limits (`max_retry`, `timeout_ms`) are always written: a changed default must not change a waiting job.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from contracts.jobs import Job, Scope, Unique
+
+ENVELOPE_VERSION: Final = 1
+MAX_ERROR_BYTES: Final = 8192
+
+_ALWAYS: Final = ("max_retry", "timeout_ms")
+_SHORT: Final = {"payload_version": "pv"}
+_OPTIONS: Final = tuple(f for f in fields(Job) if f.name not in {"id", "type", "data", "queue"})
+_LONG: Final = {_SHORT.get(f.name, f.name): f for f in _OPTIONS}
+
+
+class PoisonError(ValueError):
+    """An envelope that can never be understood."""
+
+
+class UnknownVersionError(ValueError):
+    """An envelope written by a newer Streamlane; a newer worker may know it."""
+
+
+def encode(job: Job) -> dict[str, str]:
+    """Return the fields of `job` as they are stored."""
+    return {"id": job.id, "type": job.type, "data": job.data, "opts": encode_options(job)}
+
+
+def encode_options(job: Job) -> str:
+    """Return the `opts` field: all of `job` but id, type, data and queue, without defaults."""
+    opts: dict[str, Any] = {}
+    for field in _OPTIONS:
+        value = getattr(job, field.name)
+        if field.name in _ALWAYS or value != field.default:
+            opts[_SHORT.get(field.name, field.name)] = _plain(value)
+    return json.dumps(opts, separators=(",", ":"))
+
+
+def decode(record: Mapping[str, str], queue: str) -> Job:
+    """Read an envelope found in `queue`.
+
+    Raises:
+        PoisonError: a field is missing, is not JSON, or has the wrong shape.
+        UnknownVersionError: the envelope or its codec is newer than this code.
+    """
+    try:
+        job_type, data = record["type"], record["data"]
+        opts = json.loads(record.get("opts") or "{}")
+        if not isinstance(opts, dict):
+            raise PoisonError("opts is not a JSON object")
+    except KeyError as missing:
+        raise PoisonError(f"field {missing} is missing") from None
+    except json.JSONDecodeError as error:
+        raise PoisonError(f"opts is not JSON: {error}") from None
+    if not job_type:
+        raise PoisonError("field 'type' is empty")
+    version = opts.pop("v", ENVELOPE_VERSION)
+    if version != ENVELOPE_VERSION or opts.get("codec", "json") != "json":
+        raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
+    try:
+        values = {
+            _LONG[key].name: _typed(_LONG[key].name, value) for key, value in opts.items() if key in _LONG
+        }
+        return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise PoisonError(f"opts cannot be read: {error}") from None
+
+
+def cut(text: str, limit: int = MAX_ERROR_BYTES) -> str:
+    """Return `text` in at most `limit` bytes of UTF-8, marked where it was cut (facts 4.1)."""
+    raw = text.encode("utf-8", "replace").replace(b"\x00", b"\xef\xbf\xbd")
+    if len(raw) <= limit:
+        return raw.decode()
+    mark = "...(truncated)"
+    return raw[: limit - len(mark)].decode("utf-8", "ignore") + mark
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Unique):
+        return [value.key, value.ttl, value.until, value.on_conflict]
+    if isinstance(value, tuple):
+        return [[scope.kind, scope.id] for scope in value]
+    return value
+
+
+def _typed(name: str, value: Any) -> Any:
+    if name == "scopes":
+        return tuple(Scope(kind, ident) for kind, ident in value)
+    if name == "unique":
+        return Unique(*value) if value else None
+    expected = str if isinstance(_LONG_DEFAULTS[name], str) else int
+    if value is None and name == "deadline":
+        return None
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise PoisonError(f"option {name} must be {expected.__name__}, got {value!r}")
+    return value
+
+
+_LONG_DEFAULTS: Final = {f.name: f.default for f in _OPTIONS}
