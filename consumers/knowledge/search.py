@@ -1,0 +1,89 @@
+"""What a knowledge base is searched by: the port every index implements, its words, and rank fusion.
+
+A base is searched by meaning (vectors) and by words at once. Both give ranks, never comparable scores, so the
+two lists are fused by reciprocal rank. What is found is an *entry*; what a reader wants is a *passage*: entries
+that stand for a chunk (its questions) or for a document (its summary) are folded into what they stand for.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.ext.asyncio import AsyncSession
+
+Vector = NDArray[np.float32]
+
+
+class EntryKind(StrEnum):
+    """What the text of an entry is."""
+
+    TEXT = "text"  # a chunk of the document's own words
+    OCR = "ocr"  # words read from a picture
+    CAPTION = "caption"  # what a picture shows
+    SUMMARY = "summary"  # stands for the whole document
+    QUESTION = "question"  # stands for the chunk that answers it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry:
+    """One searchable text. `id` is derived by the caller: putting it again replaces it."""
+
+    id: str
+    kb_id: str
+    knowledge_id: str
+    attempt: int
+    kind: EntryKind
+    text: str
+    chunk_id: str | None = None  # None: the entry stands for the document
+    position: int = 0  # of the chunk within its document and kind
+    heading: str = ""  # the headings above the chunk, outermost first
+    vector: Vector | None = None  # of any length; None: found by words only
+    model: str = ""  # that made the vector; required with one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One passage that was found. `score` is within 0..1 and falls along the list."""
+
+    knowledge_id: str
+    kb_id: str
+    chunk_id: str | None  # None: only the summary of the document matched
+    text: str
+    heading: str
+    position: int
+    score: float
+    kinds: tuple[EntryKind, ...]  # of all entries that led here, best first
+
+
+class SearchStore(Protocol):
+    """An index of entries. Writing happens in the caller's transaction, so nothing is ever half indexed."""
+
+    async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
+        """Add entries, replacing those of the same id."""
+
+    async def drop(
+        self,
+        session: AsyncSession,
+        knowledge_id: str,
+        *,
+        before_attempt: int | None = None,
+        kinds: Collection[EntryKind] | None = None,
+    ) -> int:
+        """Remove the entries of a document, all or only of older attempts or some kinds. Says how many."""
+
+    async def drop_base(self, session: AsyncSession, kb_id: str) -> int:
+        """Remove every entry of a knowledge base. Says how many."""
+
+    async def search(
+        self,
+        kb_ids: Sequence[str],
+        text: str,
+        vector: Vector | None,
+        *,
+        model: str,
+        limit: int = 10,
+    ) -> list[Hit]:
+        """The best passages of some bases for any text whatever. Vectors of other models are not compared."""
