@@ -50,7 +50,9 @@ class TemporaryDocumentProcess(
     document_id: str
 
 
-class ImageMultimodal(DocumentPayload, type="image:multimodal", queue="multimodal", max_retry=3, timeout=1800):
+class ImageMultimodal(
+    DocumentPayload, type="image:multimodal", queue="multimodal", max_retry=3, timeout=1800
+):
     """Read the words in one picture of a document and describe it; the last picture starts post-processing."""
 
     chunk_id: str = ""

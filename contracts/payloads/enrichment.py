@@ -4,7 +4,9 @@ from contracts.jobs import JobPayload
 from contracts.payloads.documents import DocumentPayload
 
 
-class SummaryGeneration(DocumentPayload, type="summary:generation", queue="summary", max_retry=3, timeout=1800):
+class SummaryGeneration(
+    DocumentPayload, type="summary:generation", queue="summary", max_retry=3, timeout=1800
+):
     """Summarise a document. `refresh` edits the summary in place, outside the slots of an attempt."""
 
     refresh: bool = False
@@ -32,7 +34,9 @@ class KnowledgeBaseProfile(JobPayload, type="kb:profile", queue="summary", max_r
     force: bool = False
 
 
-class QuestionGeneration(DocumentPayload, type="question:generation", queue="question", max_retry=3, timeout=1800):
+class QuestionGeneration(
+    DocumentPayload, type="question:generation", queue="question", max_retry=3, timeout=1800
+):
     """Write the questions that a batch of up to 20 chunks answers; neighbours give context at its borders."""
 
     question_count: int = 3

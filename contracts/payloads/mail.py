@@ -31,7 +31,9 @@ class EmailCampaign(JobPayload, type="email:campaign", queue="email_bulk", max_r
     campaign_id: str
 
 
-class EmailCampaignBatch(JobPayload, type="email:campaign_batch", queue="email_bulk", max_retry=8, timeout=1800):
+class EmailCampaignBatch(
+    JobPayload, type="email:campaign_batch", queue="email_bulk", max_retry=8, timeout=1800
+):
     """Send a campaign to one slice of its recipients."""
 
     tenant_id: int

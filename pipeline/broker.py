@@ -1,0 +1,402 @@
+"""The port every backend implements. Its verbs are transitions of `contracts.states`.
+
+Semantics that hold for every backend:
+
+- All times inside are milliseconds on the store's clock.
+- The fencing token of a claimed job is (entry, consumer). A redelivery has a new entry. `settle`, `release`,
+  `renew` and `report` change nothing for a delivery that is not the current one, and say so.
+- Every method is one atomic transition for each job of its batch, and harmless when repeated.
+- A method that raises `StoreUnavailable` may or may not have happened.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from contracts.fences import Coverage
+from contracts.jobs import Job, Scope
+from contracts.states import ArchiveReason, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to enqueue. Due `delay_ms` after the store takes it, or at `run_at`. The store sets `enqueued_at`, and
+    `root_id` and `root_at` unless inherited. `named` says that the id was given or derived: it names one job for
+    ever, so its end leaves a tombstone.
+    """
+
+    job: Job
+    delay_ms: int = 0
+    run_at: int | None = None
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of an enqueue. `duplicate` means that this id, or this unique key, was there before; `id` and
+    `state` are then those of the older job. State `cancelled` means that a fence covered it.
+    """
+
+    id: str
+    state: JobState
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One claimed job. `record` is its envelope as stored: decoding it is the worker's part, so that poison is
+    treated alike everywhere.
+    """
+
+    queue: str
+    job_id: str
+    entry: str
+    consumer: str
+    record: Mapping[str, str]
+    claimed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The one state change made from an outcome. `job` is the envelope as it goes on (attempts, error counted in);
+    None for poison, whose record stays as it is. `delay_ms` is for retry and scheduled.
+    """
+
+    delivery: Delivery
+    state: JobState
+    job: Job | None = None
+    delay_ms: int = 0
+    reason: ArchiveReason | None = None
+    error: str = ""
+
+
+class LeaseState(StrEnum):
+    """What a worker learns of a job it runs when it renews the lease."""
+
+    HELD = "held"
+    LOST = "lost"
+    CANCEL = "cancel"
+
+
+class CancelOutcome(StrEnum):
+    """What a cancel did to one job."""
+
+    CANCELLED = "cancelled"
+    SIGNALLED = "signalled"
+    TOO_LATE = "too_late"
+    NOT_FOUND = "not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCancel:
+    """What a cancel of a scope did: jobs cancelled while waiting, and active ones told to stop."""
+
+    cut: int
+    cancelled: tuple[str, ...]
+    signalled: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """Jobs that became pending, and when the next one is due (None: none waits)."""
+
+    moved: int
+    next_due: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimPolicy:
+    """When a delivery is given to somebody else. `crash_reset_ms`: crashes older than that are forgotten."""
+
+    lease_ms: int = 8_000
+    max_crashes: int = 3
+    crash_reset_ms: int = 86_400_000
+    limit: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """One job taken from a lost worker, and where it went: pending, archived or cancelled."""
+
+    job_id: str
+    queue: str
+    consumer: str
+    state: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long ended things are kept, and how many."""
+
+    cancelled_ms: int = 3_600_000
+    archived_ms: int = 90 * 86_400_000
+    archived_max: int = 10_000
+    tombstone_ms: int = 86_400_000
+    fence_ms: int = 7 * 86_400_000
+    stats_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job and where it stands, for people and tools."""
+
+    job: Job
+    state: JobState
+    due_at: int = 0
+    claimed_at: int = 0
+    ended_at: int = 0
+    consumer: str = ""
+    reason: ArchiveReason | None = None
+    cancel_requested: bool = False
+    progress: "Progress | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job says it is."""
+
+    done: int
+    total: int
+    stage: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of jobs; `next_cursor` is opaque, None at the end."""
+
+    records: tuple[JobRecord, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStat:
+    """One queue at a glance (facts 3.4). `latency_ms` is the age of the oldest pending job; processed, failed and
+    cancelled count today (UTC).
+    """
+
+    name: str
+    pool: str
+    weight: int
+    pending: int = 0
+    active: int = 0
+    scheduled: int = 0
+    retry: int = 0
+    archived: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    processed: int = 0
+    failed: int = 0
+    cancelled_today: int = 0
+    paused: bool = False
+    latency_ms: int = 0
+    memory_usage_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """All that is not ended."""
+        return self.pending + self.active + self.scheduled + self.retry
+
+
+@dataclass(frozen=True, slots=True)
+class PoolBeat:
+    """A pool inside one worker process."""
+
+    name: str
+    slots: int
+    active: int
+    weights: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """A worker process says that it lives. `state` is running or stopping."""
+
+    worker: str
+    host: str
+    pid: int
+    started_at: int
+    state: str
+    pools: tuple[PoolBeat, ...]
+    seen_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One death of a job: `death_id` is job id + number of the death. `job` is None for poison, `record` is always the
+    envelope as it was.
+    """
+
+    death_id: str
+    queue: str
+    job_id: str
+    record: Mapping[str, str]
+    reason: ArchiveReason
+    error: str
+    died_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Narrows a listing; empty means any."""
+
+    type: str = ""
+    scope: Scope | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a round of retention removed."""
+
+    jobs: int = 0
+    tombstones: int = 0
+    fences: int = 0
+    others: int = 0
+    details: Mapping[str, int] = field(default_factory=dict)
+
+
+class Leases(Protocol):
+    """A connection of its own, used from one thread, so that a blocked event loop keeps its leases."""
+
+    def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:
+        """Refresh the leases that are still ours. Raises StoreUnavailable."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Broker(Protocol):
+    """Where jobs are kept. One instance a process; safe for concurrent tasks of one event loop."""
+
+    # Producing
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """New → pending, scheduled (or cancelled by a fence, or a duplicate). Raises StoreUnavailable, StoreFull."""
+
+    # Consuming
+
+    async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
+        """Pending → active, at most n of each (queue, n), `again` entries and fresh ones alternating. Paused queues
+        give nothing; fenced jobs become cancelled, jobs past their deadline archived (expired).
+        """
+
+    async def wait_for_work(self, queues: Sequence[str], timeout: float) -> bool:
+        """Return True when one of these queues may have pending jobs, False after `timeout` seconds."""
+
+    def leases(self) -> Leases:
+        """Open a connection for the lease thread."""
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
+        """Active → what each settlement says; the state that resulted, None where the delivery was not current.
+        A job that was told to cancel becomes cancelled whatever the settlement says, but for completed.
+        """
+
+    async def release(self, deliveries: Sequence[Delivery]) -> int:
+        """Active → pending, nothing counted, ahead of fresh entries. Return how many were still ours."""
+
+    async def report(self, delivery: Delivery, progress: Progress) -> bool:
+        """Note the progress of a running job; False where the delivery was not current."""
+
+    # Moving what is due
+
+    async def promote(self, limit: int = 500) -> Promoted:
+        """scheduled, retry → pending when due; archived (expired) where the due time is past the deadline."""
+
+    async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
+        """Active → pending (crashes + 1), archived (worker_lost) or cancelled, where the lease ended. After a time
+        without any reclaim longer than lease/2 it takes nothing for one whole lease.
+        """
+
+    async def prune(self, retention: Retention) -> Pruned:
+        """Remove what has been kept long enough."""
+
+    # Steering
+
+    async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
+        """scheduled, pending, retry → cancelled; an active job is told to stop."""
+
+    async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
+        """Write the fence and sweep what it covers. `cut` None: now, at most once chosen; it is merged by max."""
+
+    async def run_now(self, job_id: str) -> None:
+        """scheduled, retry, archived → pending; an archived job gets one more attempt, again final.
+        Raises JobNotFound, NotAllowed (also when its unique key is taken).
+        """
+
+    async def delete(self, job_id: str) -> None:
+        """archived, completed, cancelled → gone. Raises JobNotFound, NotAllowed."""
+
+    async def purge(self, queue: str) -> int:
+        """Archived → gone, a whole queue. Return how many."""
+
+    async def pause(self, queue: str) -> None:
+        """From now on this queue starts nothing."""
+
+    async def resume(self, queue: str) -> None:
+        """Undo a pause."""
+
+    # Seeing
+
+    async def job(self, job_id: str) -> JobRecord | None:
+        """Return one job, or None."""
+
+    async def states(self, job_ids: Sequence[str]) -> list[JobState | None]:
+        """Return where each job stands; a tombstone counts. None: never heard of, or forgotten."""
+
+    async def tasks(
+        self, queue: str, state: JobState, *, cursor: str | None, limit: int, match: TaskFilter = TaskFilter()
+    ) -> Page:
+        """List jobs: pending and active newest first, scheduled and retry by due time, the ended newest first.
+        The cursor survives deletes and inserts. Raises CursorInvalid, CursorExpired.
+        """
+
+    async def queue_stats(self) -> list[QueueStat]:
+        """One row a queue in registry order, a zero row where nothing ever was."""
+
+    async def has_queued(self, scope: Scope, types: frozenset[str] | None = None) -> bool:
+        """Whether the scope has a job that is not ended."""
+
+    async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
+        """Return the ids of this kind of scope that have a job that is not ended."""
+
+    # Workers
+
+    async def heartbeat(self, beat: WorkerBeat, ttl_ms: int) -> None:
+        """Register a worker process, or say that it still lives."""
+
+    async def forget(self, worker: str) -> None:
+        """Unregister a worker process."""
+
+    async def workers(self) -> list[WorkerBeat]:
+        """Return the worker processes that live."""
+
+    # Dead letters
+
+    async def dead_letters(self, limit: int) -> list[DeadLetter]:
+        """Return the oldest deaths that nobody has recorded yet."""
+
+    async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
+        """Remove deaths that were recorded."""
+
+    # Locks
+
+    async def lock(self, name: str, owner: str, ttl_ms: int, width: int = 1) -> int | None:
+        """Take one of `width` places; return a fencing number that only grows, None when all are taken.
+        The owner of a place who asks again renews it and gets its number.
+        """
+
+    async def unlock(self, name: str, owner: str) -> bool:
+        """Give a place back; False when it was not ours (any more)."""
+
+    # Control
+
+    def on_signal(self, listener: Callable[[], None]) -> None:
+        """Call `listener` soon after anybody, anywhere, cancels, pauses or resumes. A hint: the truth is in the store."""
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable unless the store can be read and written."""
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""

@@ -1,0 +1,8 @@
+"""The one place that reads the wall clock."""
+
+import time
+
+
+def now_ms() -> int:
+    """Return milliseconds since the epoch on this machine. Due times and leases use the store's clock instead."""
+    return time.time_ns() // 1_000_000

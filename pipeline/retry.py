@@ -1,0 +1,22 @@
+"""When a failed job tries again: pure."""
+
+import random
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+RetryDelay: TypeAlias = Callable[[int], float]
+"""From the number of failures so far (1 after the first) to seconds."""
+
+
+def exponential(failures: int) -> float:
+    """Return n⁴ + 15 + jitter seconds for n failures before this one (asynq 0.26)."""
+    n = max(failures - 1, 0)
+    return n**4 + 15 + random.randint(0, 29) * (n + 1)  # noqa: S311 - jitter, not a secret
+
+
+def linear(failures: int) -> float:
+    """Return 5 s a failure, at most 30 s: the back-off of Lite."""
+    return float(min(5 * max(failures, 1), 30))
+
+
+RETRY_DELAYS: Final[dict[str, RetryDelay]] = {"exponential": exponential, "linear": linear}
