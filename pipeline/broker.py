@@ -326,7 +326,10 @@ class Broker(Protocol):
         """
 
     async def delete(self, job_id: str) -> None:
-        """archived, completed, cancelled → gone. Raises JobNotFound, NotAllowed."""
+        """archived, completed, cancelled → gone; a tombstone with its last state stays for a day.
+
+        Raises JobNotFound, NotAllowed.
+        """
 
     async def purge(self, queue: str) -> int:
         """Archived → gone, a whole queue. Return how many."""

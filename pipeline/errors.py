@@ -65,10 +65,6 @@ class JobCancelled(StreamlaneError):  # noqa: N818
     """The awaited job was cancelled."""
 
 
-class JobDeleted(StreamlaneError):  # noqa: N818
-    """The awaited job was deleted."""
-
-
 class WaitTimeout(StreamlaneError, TimeoutError):  # noqa: N818
     """The awaited job did not end in time; it goes on."""
 

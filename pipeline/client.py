@@ -1,0 +1,210 @@
+"""Producing: from a payload and its options to an enqueued job."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from contracts.identity import check_name, new_id
+from contracts.jobs import Job, JobPayload, Unique
+from contracts.states import JobState
+from contracts.topology import home
+from pipeline.broker import Broker, NewJob, Receipt
+from pipeline.config import Settings
+from pipeline.errors import (
+    ConfigurationError,
+    EnqueueFailed,
+    JobArchived,
+    JobCancelled,
+    PartialEnqueue,
+    PayloadTooLarge,
+    StoreUnavailable,
+    WaitTimeout,
+)
+
+WAIT_POLL_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a child inherits: the root that a cancel fences, its parent and its trace."""
+
+    parent_id: str
+    root_id: str
+    root_at: int
+    trace: str = ""
+
+    @classmethod
+    def of(cls, job: Job) -> "Origin":
+        """Return the origin of the children of `job`."""
+        return cls(job.id, job.root_id or job.id, job.root_at, job.trace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What an enqueue may ask for; None means what the payload's class says.
+
+    `delay`, `timeout`, `retention` in seconds; `run_at` and `deadline` in milliseconds since the epoch. A given
+    `id` names one job for ever: enqueueing it again is a duplicate.
+    """
+
+    id: str | None = None
+    delay: float | None = None
+    run_at: int | None = None
+    queue: str | None = None
+    max_retry: int | None = None
+    timeout: float | None = None
+    deadline: int | None = None
+    retention: float | None = None
+    unique: Unique | None = None
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """A payload with options, for `enqueue_many`."""
+
+    payload: JobPayload
+    options: Options = Options()
+
+
+class Producer:
+    """Enqueues jobs; with an `origin`, as children of that job."""
+
+    def __init__(self, broker: Broker, settings: Settings, origin: Origin | None = None) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._origin = origin
+
+    async def enqueue(
+        self,
+        payload: JobPayload,
+        *,
+        id: str | None = None,  # noqa: A002 - the public name of the option
+        delay: float | None = None,
+        run_at: int | None = None,
+        queue: str | None = None,
+        max_retry: int | None = None,
+        timeout: float | None = None,
+        deadline: int | None = None,
+        retention: float | None = None,
+        unique: Unique | None = None,
+    ) -> Receipt:
+        """Store a job; it is durable when this returns. See `Options` for the units.
+
+        Raises:
+            EnqueueFailed: the store did not confirm; repeating with the error's `job_id` happens once.
+            PayloadTooLarge, ConfigurationError: the job cannot be accepted as it is.
+        """
+        options = Options(
+            id=id, delay=delay, run_at=run_at, queue=queue, max_retry=max_retry, timeout=timeout,
+            deadline=deadline, retention=retention, unique=unique,
+        )  # fmt: skip
+        new = self._prepare(Enqueue(payload, options))
+        try:
+            (receipt,) = await self._broker.enqueue([new])
+        except StoreUnavailable as error:
+            raise EnqueueFailed(new.job.id, error) from error
+        return receipt
+
+    async def enqueue_many(self, items: Sequence[JobPayload | Enqueue]) -> list[Receipt]:
+        """Store many jobs, in one round trip a pool.
+
+        Raises:
+            PartialEnqueue: the store did not confirm all; the error has the receipts and every job's id.
+        """
+        news = [self._prepare(item if isinstance(item, Enqueue) else Enqueue(item)) for item in items]
+        by_home: dict[str, list[int]] = {}
+        for index, new in enumerate(news):
+            by_home.setdefault(home(new.job.queue), []).append(index)
+        receipts: list[Receipt | None] = [None] * len(news)
+        failed: StoreUnavailable | None = None
+        for indexes in by_home.values():
+            try:
+                for index, receipt in zip(
+                    indexes, await self._broker.enqueue([news[i] for i in indexes]), strict=True
+                ):
+                    receipts[index] = receipt
+            except StoreUnavailable as error:
+                failed = error
+        if failed is not None:
+            raise PartialEnqueue(receipts, [new.job.id for new in news], failed) from failed
+        return [receipt for receipt in receipts if receipt is not None]
+
+    async def wait(self, job_id: str, *, timeout: float) -> None:
+        """Return when the job is done.
+
+        A job that nobody remembers is done: completed jobs are kept for their retention only.
+
+        Raises:
+            JobArchived, JobCancelled, JobDeleted: how else it ended.
+            WaitTimeout: it has not ended within `timeout` seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while not await self._ended(job_id):  # noqa: ASYNC110 - the end may come from another process
+                    await asyncio.sleep(WAIT_POLL_S)
+        except TimeoutError:
+            raise WaitTimeout(f"job {job_id} has not ended after {timeout:g} s; it goes on") from None
+
+    async def _ended(self, job_id: str) -> bool:
+        record = await self._broker.job(job_id)
+        if record is None:
+            (state,) = await self._broker.states([job_id])
+            return _outcome(job_id, state, "")
+        return _outcome(job_id, record.state, f"{record.reason}: {record.job.last_error}")
+
+    def _prepare(self, item: Enqueue) -> NewJob:
+        payload, options = item.payload, item.options
+        spec = type(payload).spec
+        queue = options.queue or spec.queue
+        if home(queue) != home(spec.queue):
+            raise ConfigurationError(
+                f"{spec.type} lives in pool {home(spec.queue)!r}; queue {queue!r} is elsewhere"
+            )
+        if options.delay is not None and (options.run_at is not None or options.delay < 0):
+            raise ConfigurationError("give either delay (0 or more seconds) or run_at, not both")
+        data = payload.encode()
+        if len(data) > self._settings.max_payload_kb * 1024:
+            raise PayloadTooLarge(
+                f"the payload of {spec.type} has {len(data) // 1024} KB, the limit is {self._settings.max_payload_kb}:"
+                " put the data in the file store and pass its key"
+            )
+        timeout = options.timeout if options.timeout is not None else spec.timeout
+        timeout = timeout if timeout is not None else self._settings.default_timeout_s
+        origin = options.origin or self._origin
+        retention = spec.retention if options.retention is None else options.retention
+        job = Job(
+            id=check_name(options.id, "job id") if options.id else new_id(),
+            type=spec.type,
+            queue=queue,
+            data=data,
+            max_retry=spec.max_retry if options.max_retry is None else max(options.max_retry, 0),
+            timeout_ms=round((timeout or 0) * 1000),
+            deadline=options.deadline,
+            retention_ms=round(retention * 1000),
+            payload_version=spec.version,
+            scopes=payload.scopes(),
+            unique=options.unique,
+        )
+        if origin is not None:
+            job = replace(
+                job,
+                root_id=origin.root_id,
+                root_at=origin.root_at,
+                parent_id=origin.parent_id,
+                trace=origin.trace,
+            )
+        return NewJob(job, round((options.delay or 0) * 1000), options.run_at, named=options.id is not None)
+
+
+def _outcome(job_id: str, state: JobState | None, detail: str) -> bool:
+    match state:
+        case None | JobState.COMPLETED:
+            return True
+        case JobState.ARCHIVED:
+            raise JobArchived(f"job {job_id} was archived ({detail})")
+        case JobState.CANCELLED:
+            raise JobCancelled(f"job {job_id} was cancelled")
+        case _:
+            return False

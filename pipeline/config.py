@@ -1,0 +1,126 @@
+"""Settings: read once from the environment (prefix ``STREAMLANE_``), validated, frozen."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from contracts.topology import POOLS
+from pipeline.errors import ConfigurationError
+
+PREFIX: Final = "STREAMLANE_"
+TEST_PREFIX: Final = "STREAMLANE_TEST_"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Each field is one environment variable: ``STREAMLANE_`` and its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    data_dir: Path = Field(
+        Path(".streamlane"), description="folder of the queue file, the database and the files"
+    )
+    database_url: SecretStr | None = Field(None, description="SQL database; unset: SQLite in the data folder")
+    lease_s: float = Field(
+        8.0, ge=0.2, le=3600, description="seconds after which a silent worker's job runs elsewhere"
+    )
+    grace_s: float = Field(8.0, ge=0, le=3600, description="seconds that running jobs get at shutdown")
+    max_crashes: int = Field(3, ge=0, le=100, description="lost workers a job survives before it is archived")
+    loop_stall_s: float = Field(
+        60.0, ge=1, description="seconds of a blocked event loop after which the worker exits"
+    )
+    unknown_type_snooze_s: float = Field(
+        30.0, ge=0.1, description="wait of a job whose type this worker does not know"
+    )
+    unknown_type_limit_s: float = Field(
+        3600.0, ge=0, description="how long a job of an unknown type is kept waiting"
+    )
+    max_payload_kb: int = Field(512, ge=1, le=65536, description="largest payload accepted")
+    default_timeout_s: float | None = Field(
+        None, gt=0, description="limit of a job whose type names none; unset: none"
+    )
+    retry_backoff: Literal["linear", "exponential"] = Field(
+        "linear", description="wait between failed attempts"
+    )
+    cancelled_retention_s: float = Field(3600.0, ge=0, description="how long cancelled jobs can be seen")
+    archived_retention_days: float = Field(90.0, gt=0, description="how long archived jobs are kept")
+    archived_max: int = Field(10_000, ge=1, description="archived jobs kept a pool; the newest stay")
+
+    pool_core_concurrency: int = Field(POOLS["core"].slots, ge=1, description="slots of the core pool")
+    pool_postprocess_concurrency: int = Field(
+        POOLS["postprocess"].slots, ge=1, description="slots of postprocess"
+    )
+    pool_enrichment_concurrency: int = Field(
+        POOLS["enrichment"].slots, ge=1, description="slots of enrichment"
+    )
+    pool_maintenance_concurrency: int = Field(
+        POOLS["maintenance"].slots, ge=1, description="slots of maintenance"
+    )
+    pool_shared_concurrency: int = Field(
+        POOLS["shared"].slots, ge=1, description="slots that core and enrichment borrow"
+    )
+    pool_wiki_concurrency: int = Field(POOLS["wiki"].slots, ge=1, description="slots of the wiki pool")
+    pool_bulk_concurrency: int = Field(POOLS["bulk"].slots, ge=1, description="slots of bulk mail")
+    pool_ks_concurrency: int = Field(POOLS["ks"].slots, ge=1, description="slots of the knowledge store pool")
+    pool_interactive_concurrency: int = Field(
+        POOLS["interactive"].slots, ge=1, description="slots of interactive work"
+    )
+    pool_agents_concurrency: int = Field(POOLS["agents"].slots, ge=1, description="slots of agent runs")
+
+    document_process_timeout: float = Field(
+        7200.0, gt=0, description="limit of one document:process attempt, seconds"
+    )
+    parser_timeout_s: float = Field(120.0, gt=0, description="limit of reading one file")
+    parser_memory_mb: int = Field(1024, ge=128, description="memory of the process that reads one file")
+    parser_concurrency: int = Field(2, ge=1, description="files read at once")
+    max_file_mb: int = Field(200, ge=1, description="largest file accepted")
+
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto: colours on a terminal, else JSON"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="least level that is logged"
+    )
+
+    def slots(self, pool: str) -> int:
+        """Return how many jobs of `pool` run at once in a process."""
+        return int(getattr(self, f"pool_{pool}_concurrency"))
+
+    def shown(self) -> Mapping[str, str]:
+        """Return each setting as text that may be printed: secrets as ``set (N chars)``."""
+        return {name: _shown(getattr(self, name)) for name in sorted(type(self).model_fields)}
+
+
+def load(**overrides: Any) -> Settings:
+    """Return the settings of this process; keyword arguments win over the environment.
+
+    Raises:
+        ConfigurationError: an unknown name (with the nearest known one) or a value that cannot be used.
+    """
+    known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
+    for name in os.environ:
+        if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX) and name not in known:
+            raise ConfigurationError(f"unknown setting {name}{_nearest(name, known)}")
+    for name in overrides:
+        if name not in Settings.model_fields:
+            raise ConfigurationError(f"unknown setting {name!r}{_nearest(name, Settings.model_fields)}")
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problems = "; ".join(f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        raise ConfigurationError(f"cannot use these settings: {problems}") from None
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else "; `streamlane doctor` lists all settings"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return f"set ({len(value.get_secret_value())} chars)"
+    return "unset" if value is None else str(value)
