@@ -1,0 +1,144 @@
+"""The SQL database: where it is, how it is opened, and what its errors mean.
+
+On SQLite one connection writes and a few read, each with a thread of its own: a database file has one writer at a
+time anyway, and a transaction that begins IMMEDIATE waits for its turn at its first statement, when nothing has been
+read that could be stale by then. Other processes wait in line through the busy timeout.
+"""
+
+import errno
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Self
+
+from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+
+from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
+
+BUSY_S: Final = 30.0
+READERS: Final = 3
+
+_FULL: Final = {sqlite3.SQLITE_FULL}
+_AWAY: Final = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PERM,
+}
+
+
+class Database:
+    """One SQL database, shared by all tasks of a process."""
+
+    def __init__(self, url: URL, writer: AsyncEngine, reader: AsyncEngine) -> None:
+        self.url = url
+        self._writer = writer
+        self._reader = reader
+
+    @classmethod
+    def open(cls, url: str | URL, *, busy_s: float = BUSY_S) -> Self:
+        """Name the database; it is connected to when it is first used. `busy_s` limits each wait for its writer.
+
+        Raises ConfigurationError for a URL that cannot be used.
+        """
+        target = sqlite_url(url).set(drivername="sqlite+aiosqlite")
+
+        def engine(size: int, begin: str, *pragmas: str) -> AsyncEngine:
+            made = create_async_engine(
+                target,
+                pool_size=size,
+                max_overflow=0,
+                pool_timeout=busy_s,
+                pool_reset_on_return=None,  # a session ends its transaction itself
+            )
+            prepare_connections(made.sync_engine, begin, busy_s, *pragmas)
+            return made
+
+        return cls(
+            target, engine(1, "BEGIN IMMEDIATE"), engine(READERS, "BEGIN DEFERRED", "PRAGMA query_only = ON")
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """One write transaction: committed at the end of the block, rolled back by whatever it raises.
+
+        Raises StoreUnavailable, StoreFull; after an error in the commit itself it may have happened.
+        """
+        with store_errors(self.url):
+            session = AsyncSession(self._writer, expire_on_commit=False, autoflush=False)
+            async with session, session.begin():
+                yield session
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncSession]:
+        """One snapshot to read from. Raises StoreUnavailable."""
+        with store_errors(self.url):
+            async with AsyncSession(self._reader, expire_on_commit=False, autoflush=False) as session:
+                yield session
+
+    async def close(self) -> None:
+        """Close every connection; running transactions are the caller's to end first."""
+        await self._writer.dispose()
+        await self._reader.dispose()
+
+
+def sqlite_url(url: str | URL) -> URL:
+    """Return `url` if it names an SQLite file. Raises ConfigurationError saying what to write instead."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigurationError("database_url is not a URL: write sqlite:///folder/streamlane.db") from None
+    if parsed.get_backend_name() != "sqlite":
+        raise ConfigurationError(f"database_url: {parsed.get_backend_name()} is not supported, only sqlite")
+    if not parsed.database or parsed.database == ":memory:":
+        raise ConfigurationError("database_url needs a file: write sqlite:///folder/streamlane.db")
+    return parsed
+
+
+def prepare_connections(engine: Engine, begin: str, busy_s: float, *pragmas: str) -> None:
+    """Give each new connection its settings, and begin each transaction with `begin` instead of the driver's guess."""
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: DBAPIConnection, _record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in (
+            f"PRAGMA busy_timeout = {round(busy_s * 1000)}",
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = FULL",
+            "PRAGMA foreign_keys = ON",
+            *pragmas,
+        ):
+            cursor.execute(pragma)
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+
+@contextmanager
+def store_errors(url: URL) -> Iterator[None]:
+    """Turn what the driver says about the state of the world into StoreUnavailable or StoreFull; bugs pass."""
+    try:
+        yield
+    except PoolTimeout as error:
+        raise StoreUnavailable(f"every connection to {url.database} is in use: {error}") from error
+    except DBAPIError as error:
+        cause = error.orig
+        code = getattr(cause, "sqlite_errorcode", 0)
+        full = code & 0xFF in _FULL or getattr(cause, "errno", None) == errno.ENOSPC
+        if full:
+            raise StoreFull(f"no room for {url.database}: free space on its disk, then repeat") from error
+        if code & 0xFF in _AWAY or error.connection_invalidated:
+            raise StoreUnavailable(f"{url.database} cannot be used: {cause}") from error
+        raise
