@@ -40,7 +40,9 @@ def resolve(project: str) -> Resolution:
         image = uv(*export, "--no-default-groups", folder=folder)
         build = tomllib.loads(project)["build-system"]["requires"]
         Path(folder, "build.in").write_text("\n".join(build), "utf-8")
-        builder = uv("pip", "compile", "--universal", "--python-version=3.11", *PLAIN, "build.in", folder=folder)
+        builder = uv(
+            "pip", "compile", "--universal", "--python-version=3.11", *PLAIN, "build.in", folder=folder
+        )
     return Resolution(dict(zip(TABLES, (pins(everything), pins(builder)), strict=True)), image)
 
 
@@ -66,7 +68,9 @@ def pinned(project: str) -> dict[str, list[str]]:
 def with_pins(project: str, tables: dict[str, list[str]]) -> str:
     for table, lines in tables.items():
         body = "".join(f'    "{line}",\n' for line in lines)
-        project = re.sub(rf"^{table} = \[\n(?:    .*\n)*\]$", f"{table} = [\n{body}]", project, flags=re.M)
+        project = re.sub(
+            rf"^{table} = \[\n(?:    .*\n)*\]$", f"{table} = [\n{body}]", project, flags=re.MULTILINE
+        )
     return project
 
 

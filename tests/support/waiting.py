@@ -4,22 +4,28 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import TypeVar, overload
 
 T = TypeVar("T")
-Predicate = Callable[[], T | Awaitable[T]]
+AsyncPredicate = Callable[[], Awaitable[T]]
+SyncPredicate = Callable[[], T]
 
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1
 
 
-async def wait_until(predicate: Predicate[T], *, describe: str, timeout: float = 10) -> T:
+@overload
+async def wait_until(predicate: AsyncPredicate[T | None], *, describe: str, timeout: float = 10) -> T: ...
+@overload
+async def wait_until(predicate: SyncPredicate[T | None], *, describe: str, timeout: float = 10) -> T: ...
+async def wait_until(predicate: SyncPredicate[object], *, describe: str, timeout: float = 10) -> object:
     """Call `predicate` (sync or async) until it answers something true, and return that answer.
 
     Raises AssertionError after `timeout` seconds, saying what was awaited and what was last seen.
     """
     limit = asyncio.timeout(timeout)
-    pause, seen = FIRST_PAUSE_S, cast(T, "no answer yet")
+    pause = FIRST_PAUSE_S
+    seen: object = "no answer yet"
     try:
         async with limit:
             while not (seen := await _ask(predicate)):
@@ -32,7 +38,7 @@ async def wait_until(predicate: Predicate[T], *, describe: str, timeout: float =
         raise AssertionError(f"waited {timeout:g} s until {describe}; last seen: {seen!r}") from None
 
 
-async def stays_true(predicate: Predicate[object], *, describe: str, during: float) -> None:
+async def stays_true(predicate: SyncPredicate[object], *, describe: str, during: float) -> None:
     """Check all through `during` seconds that `predicate` (sync or async) answers true.
 
     Raises AssertionError as soon as it does not.
@@ -46,6 +52,6 @@ async def stays_true(predicate: Predicate[object], *, describe: str, during: flo
         await asyncio.sleep(min(FIRST_PAUSE_S, left))
 
 
-async def _ask(predicate: Predicate[T]) -> T:
+async def _ask(predicate: SyncPredicate[object]) -> object:
     answer = predicate()
-    return cast(T, await answer if inspect.isawaitable(answer) else answer)
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,71 @@
+"""What every test stands on: its own settings and data folder, nothing left running, the real documents."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator, Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.support.leaks import Running
+from tests.support.waiting import wait_until
+
+SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
+
+# How long one example takes says nothing on a shared machine; tests have their own limit.
+settings.register_profile("streamlane", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile("thorough", parent=settings.get_profile("streamlane"), max_examples=2000)
+settings.load_profile("streamlane")
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of the person who runs the tests counts, and what is written lies in `tmp_path`."""
+    for name in [name for name in os.environ if name.startswith("STREAMLANE_")]:
+        if not name.startswith("STREAMLANE_TEST_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("STREAMLANE_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of real documents beside the repository; skips where it is not."""
+    if not SAMPLES.is_dir():
+        pytest.skip("the real documents (../shared/samples) are not on this machine")
+    return SAMPLES
+
+
+@pytest.fixture
+async def no_task_left() -> AsyncIterator[None]:
+    """Given to every async test: when it and its fixtures have ended, no task of theirs is alive."""
+    before = asyncio.all_tasks()
+    yield
+
+    def left() -> set[asyncio.Task[object]]:
+        return asyncio.all_tasks() - before - {asyncio.current_task()}
+
+    await wait_until(lambda: not left(), describe=f"the test's tasks have ended: {left()}", timeout=3)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.fixturenames.insert(0, "no_task_left")
+
+
+before_test = pytest.StashKey[Running]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[before_test] = Running.now()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    if leaked := item.stash[before_test].leaked_since():
+        pytest.fail(f"left running by the test: {', '.join(leaked)}")
+    return result
