@@ -1,9 +1,4 @@
-"""What a knowledge base is searched by: the port every index implements, its words, and rank fusion.
-
-A base is searched by meaning (vectors) and by words at once. Both give ranks, never comparable scores, so the
-two lists are fused by reciprocal rank. What is found is an *entry*; what a reader wants is a *passage*: entries
-that stand for a chunk (its questions) or for a document (its summary) are folded into what they stand for.
-"""
+"""The port of a search index: what is put in, what comes out, and what every implementation promises."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

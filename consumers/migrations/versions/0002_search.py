@@ -1,0 +1,49 @@
+"""Index of searchable entries: their words in FTS5, their vectors as blobs compared in memory."""
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+TABLES = (
+    # seq only grows, also over deletions: what is newer than a known seq is exactly what was put since.
+    """CREATE TABLE search_entries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        kb_id TEXT NOT NULL,
+        knowledge_id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        chunk_id TEXT,
+        position INTEGER NOT NULL,
+        heading TEXT NOT NULL,
+        text TEXT NOT NULL,
+        model TEXT NOT NULL,
+        dimension INTEGER NOT NULL,
+        vector BLOB
+    )""",
+    "CREATE INDEX search_entries_vectors ON search_entries (kb_id, model, dimension)",
+    "CREATE INDEX search_entries_places ON search_entries (knowledge_id, attempt, kind, position)",
+    "CREATE INDEX search_entries_chunks ON search_entries (chunk_id)",
+    """CREATE TABLE search_versions (
+        kb_id TEXT PRIMARY KEY,
+        puts INTEGER NOT NULL DEFAULT 0,
+        drops INTEGER NOT NULL DEFAULT 0
+    )""",
+    """CREATE VIRTUAL TABLE search_words USING fts5(
+        base, words, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'"
+    )""",
+    "CREATE VIRTUAL TABLE search_vocabulary USING fts5vocab(search_words, 'row')",
+)
+
+
+def upgrade() -> None:
+    for statement in TABLES:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    for table in ("search_vocabulary", "search_words", "search_versions", "search_entries"):
+        op.execute(f"DROP TABLE {table}")
