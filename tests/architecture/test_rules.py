@@ -14,12 +14,14 @@ Rule = Callable[[Source], Iterator[str]]
 
 @pytest.mark.parametrize("rule", rules.OF_MODULES, ids=lambda rule: rule.__name__)
 def test_every_module_keeps(rule: Rule) -> None:
-    assert [fault for module in modules() for fault in rule(module)] == []
+    faults = [fault for module in modules() for fault in rule(module)]
+    assert not faults, "\n".join(["", *faults])
 
 
 @pytest.mark.parametrize("rule", rules.OF_TEXTS, ids=lambda rule: rule.__name__)
 def test_every_text_keeps(rule: Rule) -> None:
-    assert [fault for text in texts() for fault in rule(text)] == []
+    faults = [fault for text in texts() for fault in rule(text)]
+    assert not faults, "\n".join(["", *faults])
 
 
 PLANTED = [
