@@ -1,0 +1,35 @@
+import pytest
+from contracts.outcomes import MIN_SNOOZE_S, Cancel, Done, Outcome, Retry, Skip, Snooze
+
+
+def test_the_outcomes_are_a_closed_set() -> None:
+    assert set(Outcome.__subclasses__()) == {Done, Retry, Snooze, Cancel, Skip}
+
+
+@pytest.mark.parametrize(
+    "outcome", [Done(), Retry(), Retry(after=0), Snooze(MIN_SNOOZE_S), Cancel("no"), Skip("no")], ids=repr
+)
+def test_each_may_be_raised_as_well_as_returned(outcome: Outcome) -> None:
+    with pytest.raises(type(outcome)):
+        raise outcome
+
+
+def test_a_retry_without_a_time_leaves_it_to_the_policy() -> None:
+    assert Retry().after is None
+    assert Retry(after=3, reason="busy").after == 3
+    assert str(Retry(after=3, reason="busy")) == "busy"
+
+
+def test_a_retry_in_the_past_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        Retry(after=-1)
+
+
+@pytest.mark.parametrize("delay", [0, 0.099, -5])
+def test_a_snooze_shorter_than_a_tenth_of_a_second_is_refused(delay: float) -> None:
+    with pytest.raises(ValueError, match=r"at least 0\.1 seconds"):
+        Snooze(delay)
+
+
+def test_a_cancel_and_a_skip_carry_their_reason() -> None:
+    assert (Cancel("superseded").reason, Skip("encrypted").reason) == ("superseded", "encrypted")

@@ -1,0 +1,95 @@
+from collections import Counter
+
+import contracts.payloads  # noqa: F401 - registers every job type
+import pytest
+from contracts import topology
+from contracts.jobs import payload_types
+from contracts.topology import POOLS, QUEUES, SHARED, Lane, UnknownNameError
+
+# Written a second time on purpose: the table of the design, against which the registry is read.
+TABLE = {
+    "interactive": {"email": 3, "notify": 2, "bot_slack": 2, "bot_telegram": 2, "bot_mattermost": 2},
+    "core": {"default": 1, "chat_attachment": 3},
+    "postprocess": {"postprocess": 1},
+    "enrichment": {"summary": 2, "multimodal": 1, "graph": 1, "question": 1, "memory": 1},
+    "maintenance": {"sync": 2, "low": 1},
+    "shared": {
+        "default": 3,
+        "chat_attachment": 3,
+        "summary": 2,
+        "multimodal": 1,
+        "graph": 1,
+        "question": 1,
+        "memory": 1,
+    },
+    "wiki": {"wiki": 1},
+    "bulk": {"email_bulk": 1},
+    "ks": {"ks": 1},
+    "agents": {"agent": 1},
+}
+SLOTS = {
+    "interactive": 8,
+    "core": 8,
+    "postprocess": 2,
+    "enrichment": 12,
+    "maintenance": 4,
+    "shared": 6,
+    "wiki": 8,
+    "bulk": 2,
+    "ks": 2,
+    "agents": 8,
+}
+
+
+@pytest.mark.parametrize("pool", TABLE)
+def test_a_pool_reads_its_queues_by_weight(pool: str) -> None:
+    assert topology.weights(pool) == TABLE[pool]
+
+
+def test_the_pools_and_their_slots_are_those_of_the_design() -> None:
+    assert {p.name: p.slots for p in POOLS.values()} == SLOTS
+
+
+def test_every_pool_is_in_one_lane_and_no_lane_is_empty() -> None:
+    by_lane = {lane: topology.pools_of(lane) for lane in Lane}
+    assert sorted(p for pools in by_lane.values() for p in pools) == sorted(POOLS)
+    assert by_lane[Lane.INTERACTIVE] == ("interactive",)
+    assert by_lane[Lane.AGENTS] == ("agents",)
+
+
+def test_every_queue_is_in_exactly_one_pool_and_the_shared_pool_owns_none() -> None:
+    owned = Counter(q for pool in POOLS if pool != SHARED for q in topology.weights(pool))
+    assert owned == dict.fromkeys(QUEUES, 1)
+    assert all(q.pool != SHARED for q in QUEUES.values())
+
+
+def test_the_shared_pool_borrows_from_core_and_enrichment_only() -> None:
+    assert {QUEUES[q].pool for q in topology.weights(SHARED)} == {"core", "enrichment"}
+
+
+def test_every_type_is_in_exactly_one_queue() -> None:
+    placed = Counter(t.spec.type for q in QUEUES for t in topology.types_of(q))
+    platform = [n for n, t in payload_types().items() if t.__module__.startswith("contracts.payloads.")]
+    assert {name: placed[name] for name in platform} == dict.fromkeys(platform, 1)
+
+
+def test_no_queue_is_without_a_type() -> None:
+    assert all(topology.types_of(q) for q in QUEUES)
+
+
+def test_a_home_is_the_first_pool_of_the_queue() -> None:
+    assert {topology.home(q.name) for q in QUEUES.values() if q.pool == "enrichment"} == {"enrichment"}
+
+
+@pytest.mark.parametrize(
+    ("lookup", "name", "hint"),
+    [
+        (topology.queue, "defualt", "did you mean 'default'"),
+        (topology.pool, "enrichments", "did you mean 'enrichment'"),
+        (topology.weights, "cores", "did you mean 'core'"),
+        (topology.home, "zzz", "known: default,"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_one(lookup, name: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError, match=hint):
+        lookup(name)
