@@ -60,7 +60,8 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """The one state change made from an outcome. `job` is the envelope as it goes on (attempts, error counted in);
-    None for poison, whose record stays as it is. `delay_ms` is for retry and scheduled.
+    None where it cannot be read (poison, or a newer version that waits): its record stays as it is. `delay_ms` is for
+    retry and scheduled.
     """
 
     delivery: Delivery
@@ -261,7 +262,7 @@ class Leases(Protocol):
     """A connection of its own, used from one thread, so that a blocked event loop keeps its leases."""
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:
-        """Refresh the leases that are still ours. Raises StoreUnavailable."""
+        """Refresh the leases that are still ours, or give up within a second. Raises StoreUnavailable."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -282,8 +283,13 @@ class Broker(Protocol):
         give nothing; fenced jobs become cancelled, jobs past their deadline archived (expired).
         """
 
+    async def held(self, consumer: str) -> list[Delivery]:
+        """Return the deliveries in this consumer's name, so that a claim whose reply was lost costs no crash."""
+
     async def wait_for_work(self, queues: Sequence[str], timeout: float) -> bool:
-        """Return True when one of these queues may have pending jobs, False after `timeout` seconds."""
+        """Return True when one of these queues may have jobs to claim (a paused one has none), False after `timeout`
+        seconds.
+        """
 
     def leases(self) -> Leases:
         """Open a connection for the lease thread."""
@@ -377,8 +383,8 @@ class Broker(Protocol):
 
     # Dead letters
 
-    async def dead_letters(self, limit: int) -> list[DeadLetter]:
-        """Return the oldest deaths that nobody has recorded yet."""
+    async def dead_letters(self, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+        """Return the oldest deaths in these queues that nobody has recorded yet."""
 
     async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
         """Remove deaths that were recorded."""
@@ -395,8 +401,15 @@ class Broker(Protocol):
 
     # Control
 
-    def on_signal(self, listener: Callable[[], None]) -> None:
-        """Call `listener` soon after anybody, anywhere, cancels, pauses or resumes. A hint: the truth is in the store."""
+    def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener`, in whatever thread, soon after anybody, anywhere, cancels, pauses or resumes. A hint: the
+        truth is in the store. Return what ends it.
+        """
+
+    def on_due(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener`, in whatever thread, soon after a job became due earlier than the head that `promote` last
+        named. A hint, too. Return what ends it.
+        """
 
     async def ping(self) -> None:
         """Raise StoreUnavailable unless the store can be read and written."""
