@@ -27,6 +27,9 @@ class ParseStatus(StrEnum):
 OPEN: Final = frozenset({ParseStatus.PENDING, ParseStatus.PROCESSING, ParseStatus.FINALIZING})
 """States that move on by themselves; from each of them a document can fail or be cancelled."""
 
+KEEPS_RESULTS: Final = frozenset({ParseStatus.PROCESSING, ParseStatus.FINALIZING, ParseStatus.COMPLETED})
+"""States in which results of the current attempt are kept; in all others they come too late."""
+
 
 class SummaryStatus(StrEnum):
     """Where the summary of a document is."""
@@ -84,6 +87,26 @@ PARSE_TRANSITIONS: Final[tuple[ParseTransition, ...]] = (
 def sources(by: str) -> frozenset[ParseStatus]:
     """Return the states from which `by` moves a document: what its conditional update is guarded with."""
     return frozenset(move.source for move in PARSE_TRANSITIONS if move.by == by and move.source is not None)
+
+
+class ChunkKind(StrEnum):
+    """What the text of a chunk is."""
+
+    TEXT = "text"
+    """The document's own words."""
+    OCR = "ocr"
+    """Words read from a picture."""
+    CAPTION = "caption"
+    """What a picture shows."""
+
+
+class ImageStatus(StrEnum):
+    """Where a picture of a document is."""
+
+    PENDING = "pending"
+    READ = "read"
+    SKIPPED = "skipped"
+    FAILED = "failed"
 
 
 class SlotKind(StrEnum):

@@ -1,0 +1,9 @@
+"""SQL as the domain uses it: the database, the outbox, and the statements that SQLAlchemy leaves to the dialects."""
+
+from pipeline.clock import now_ms
+from pipeline.store.engine import Database
+from pipeline.store.ledger import SqlLedger
+from pipeline.store.outbox import Outbox
+from pipeline.store.rows import BATCH, changed, insert_new, upsert
+
+__all__ = ["BATCH", "Database", "Outbox", "SqlLedger", "changed", "insert_new", "now_ms", "upsert"]

@@ -9,12 +9,12 @@ metadata: Final = MetaData()
 outbox: Final = Table(
     "outbox",
     metadata,
-    Column("id", String(128), primary_key=True, comment="the id of the job"),
+    Column("id", String(128), primary_key=True),  # the id of the job
     Column("type", String(64), nullable=False),
-    Column("data", Text, nullable=False, comment="the payload as JSON"),
-    Column("options", Text, nullable=False, comment="JSON: delay in seconds, and the origin of a child"),
+    Column("data", Text, nullable=False),  # the payload as JSON
+    Column("options", Text, nullable=False),  # JSON: delay in seconds, and the origin of a child
     Column("created_at", BigInteger, nullable=False),
-    Column("attempts", Integer, nullable=False, comment="how often the queue refused it"),
+    Column("attempts", Integer, nullable=False),  # how often the queue refused it
     Index("outbox_order", "attempts", "created_at"),
 )
 
@@ -22,14 +22,14 @@ task_dead_letters: Final = Table(
     "task_dead_letters",
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("death_id", String(160), nullable=False, unique=True, comment="job id : number of the death"),
+    Column("death_id", String(160), nullable=False, unique=True),  # job id : number of the death
     Column("tenant_id", BigInteger, nullable=False),
     Column("task_type", String(64), nullable=False),
     Column("scope", String(32), nullable=False),
     Column("scope_id", String(128), nullable=False),
     Column("related_id", String(128), nullable=False),
     Column("reason", String(32), nullable=False),
-    Column("payload", Text, nullable=False, comment="as it was, whether JSON or not"),
+    Column("payload", Text, nullable=False),  # as it was, whether JSON or not
     Column("last_error", Text, nullable=False),
     Column("fail_count", Integer, nullable=False),
     Column("failed_at", BigInteger, nullable=False),

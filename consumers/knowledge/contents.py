@@ -1,0 +1,270 @@
+"""What was read out of documents: passages and pictures, stored with their index entries or not at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge import ids
+from consumers.knowledge.graph import forget_mentions
+from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vector
+from consumers.knowledge.slots import Child, open_slots
+from consumers.knowledge.tables import Chunk, Image, Knowledge
+from consumers.knowledge.tables_graph import KnowledgeTag
+from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, sources
+from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
+from pipeline.store import BATCH, insert_new, now_ms
+
+PARTS_OF_IMAGE: Final = 1000
+"""A picture's passages have the positions from its own position times this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A chunk to be stored. `start` and `end` are character offsets in the text of the document."""
+
+    text: str
+    heading: tuple[str, ...] = ()
+    start: int = 0
+    end: int = 0
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An image to be stored. One with a `skipped` reason is not read."""
+
+    file_key: str
+    mime: str
+    page: int | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """All that parsing found, in the order of the document. `model` made the vectors."""
+
+    passages: Sequence[Passage]
+    pictures: Sequence[Picture] = ()
+    title: str = ""
+    language: str | None = None
+    warnings: Sequence[str] = ()
+    model: str = ""
+    captions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What came of reading the picture at `position`; a `reason` says why there are no words."""
+
+    position: int
+    status: ImageStatus
+    reason: str = ""
+    words: Sequence[Passage] = ()
+    captions: Sequence[Passage] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where contents belong."""
+
+    tenant_id: int
+    knowledge_base_id: str
+    knowledge_id: str
+    attempt: int
+
+
+class Stored(StrEnum):
+    """Where a document stands once its contents are stored."""
+
+    READS_PICTURES = "reads_pictures"
+    POSTPROCESSES = "postprocesses"
+    EMPTY = "empty"  # completed: neither text nor pictures
+    NOT_OURS = "not_ours"  # stored before, superseded or stopped: nothing was changed
+
+
+async def store_parsed(
+    session: AsyncSession, index: SearchStore, knowledge_id: str, attempt: int, parsed: Parsed
+) -> Stored:
+    """Put the contents of an attempt in the place of older ones, and start what comes next."""
+    now = now_ms()
+    to_read = [place for place, picture in enumerate(parsed.pictures) if not picture.skipped]
+    empty = not parsed.passages and not to_read
+    ended: dict[str, Any] = {"parse_status": ParseStatus.COMPLETED, "processed_at": now} if empty else {}
+    row = (
+        await session.execute(
+            update(Knowledge)
+            .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
+            .where(Knowledge.parsed_attempt < attempt, Knowledge.parse_status.in_(sources("store_parsed")))
+            .values(
+                parsed_attempt=attempt,
+                title=parsed.title or Knowledge.title,
+                language=parsed.language,
+                warnings=list(parsed.warnings),
+                summary="",
+                summary_method="",
+                updated_at=now,
+                **ended,
+            )
+            .returning(Knowledge.knowledge_base_id, Knowledge.tenant_id),
+            execution_options={"synchronize_session": False},
+        )
+    ).one_or_none()
+    if row is None:
+        return Stored.NOT_OURS
+    if attempt > 1:
+        await drop_contents(session, index, knowledge_id, before_attempt=attempt)
+    place = _Place(row.tenant_id, row.knowledge_base_id, knowledge_id, attempt)
+    await _add_chunks(session, index, place, ChunkKind.TEXT, 0, parsed.passages, parsed.model)
+    await _add_images(session, place, parsed.pictures)
+    if empty:
+        return Stored.EMPTY
+    await open_slots(session, knowledge_id, attempt, _next_jobs(place, parsed, to_read))
+    return Stored.READS_PICTURES if to_read else Stored.POSTPROCESSES
+
+
+async def store_picture(
+    session: AsyncSession,
+    index: SearchStore,
+    knowledge_id: str,
+    attempt: int,
+    reading: Reading,
+) -> None:
+    """Store what was read in a picture, in the transaction that closed its slot."""
+    place = (
+        await session.execute(
+            select(Knowledge.tenant_id, Knowledge.knowledge_base_id).where(Knowledge.id == knowledge_id)
+        )
+    ).one()
+    await session.execute(
+        update(Image)
+        .where(Image.id == ids.image(knowledge_id, attempt, reading.position))
+        .values(status=reading.status, reason=reading.reason)
+    )
+    home = _Place(place.tenant_id, place.knowledge_base_id, knowledge_id, attempt)
+    first = reading.position * PARTS_OF_IMAGE
+    await _add_chunks(session, index, home, ChunkKind.OCR, first, reading.words, reading.model)
+    await _add_chunks(session, index, home, ChunkKind.CAPTION, first, reading.captions, reading.model)
+
+
+async def drop_contents(
+    session: AsyncSession, index: SearchStore, knowledge_id: str, *, before_attempt: int | None = None
+) -> None:
+    """Remove what was read out of a document, all or only what older attempts read; what hangs on it goes too."""
+    old_chunks = [Chunk.knowledge_id == knowledge_id]
+    old_images = [Image.knowledge_id == knowledge_id]
+    if before_attempt is not None:
+        old_chunks.append(Chunk.attempt < before_attempt)
+        old_images.append(Image.attempt < before_attempt)
+    await index.drop(session, knowledge_id, before_attempt=before_attempt)
+    await forget_mentions(session, knowledge_id, before_attempt=before_attempt)
+    await session.execute(delete(KnowledgeTag).where(KnowledgeTag.knowledge_id == knowledge_id))
+    await session.execute(delete(Chunk).where(*old_chunks))
+    await session.execute(delete(Image).where(*old_images))
+
+
+async def chunks_of(
+    session: AsyncSession, knowledge_id: str, attempt: int, *kinds: ChunkKind
+) -> Sequence[Chunk]:
+    """Return the passages of an attempt, of these kinds or of all, in the order of the document."""
+    wanted = select(Chunk).where(Chunk.knowledge_id == knowledge_id, Chunk.attempt == attempt)
+    if kinds:
+        wanted = wanted.where(Chunk.kind.in_(kinds))
+    return (await session.scalars(wanted.order_by(Chunk.kind.desc(), Chunk.position))).all()
+
+
+async def chunks_by_id(session: AsyncSession, chunk_ids: Sequence[str]) -> Mapping[str, Chunk]:
+    """Return those of these passages that are there, by id."""
+    found: dict[str, Chunk] = {}
+    for start in range(0, len(chunk_ids), BATCH):
+        some = select(Chunk).where(Chunk.id.in_(chunk_ids[start : start + BATCH]))
+        found.update((chunk.id, chunk) for chunk in await session.scalars(some))
+    return found
+
+
+def _next_jobs(place: _Place, parsed: Parsed, to_read: Sequence[int]) -> list[Child]:
+    common: dict[str, Any] = {**asdict(place), "language": parsed.language}
+    if not to_read:
+        return [Child(ids.postprocess_job(place.knowledge_id, place.attempt), KnowledgePostProcess(**common))]
+    return [
+        Child(
+            ids.image_job(place.knowledge_id, place.attempt, position),
+            ImageMultimodal(
+                **common,
+                image_url=parsed.pictures[position].file_key,
+                enable_caption=parsed.captions,
+                image_index=position,
+            ),
+            SlotKind.IMAGE,
+        )
+        for position in to_read
+    ]
+
+
+async def _add_chunks(
+    session: AsyncSession,
+    index: SearchStore,
+    place: _Place,
+    kind: ChunkKind,
+    first: int,
+    passages: Sequence[Passage],
+    model: str,
+) -> None:
+    placed = [
+        (ids.chunk(place.knowledge_id, place.attempt, kind, position), position, passage)
+        for position, passage in enumerate(passages, first)
+    ]
+    rows = [
+        {
+            **asdict(place),
+            "id": chunk_id,
+            "kind": kind,
+            "position": position,
+            "text": passage.text,
+            "heading": list(passage.heading),
+            "start": passage.start,
+            "end": passage.end,
+        }
+        for chunk_id, position, passage in placed
+    ]
+    entries = [
+        IndexEntry(
+            id=chunk_id,
+            kb_id=place.knowledge_base_id,
+            knowledge_id=place.knowledge_id,
+            attempt=place.attempt,
+            kind=EntryKind(kind),
+            text=passage.text,
+            chunk_id=chunk_id,
+            position=position,
+            heading=" > ".join(passage.heading),
+            vector=passage.vector,
+            model=model if passage.vector is not None else "",
+        )
+        for chunk_id, position, passage in placed
+    ]
+    await insert_new(session, Chunk.__table__, rows)
+    if entries:
+        await index.put(session, entries)
+
+
+async def _add_images(session: AsyncSession, place: _Place, pictures: Sequence[Picture]) -> None:
+    rows = [
+        {
+            "id": ids.image(place.knowledge_id, place.attempt, position),
+            "knowledge_id": place.knowledge_id,
+            "attempt": place.attempt,
+            "position": position,
+            "file_key": picture.file_key,
+            "mime": picture.mime,
+            "page": picture.page,
+            "status": ImageStatus.SKIPPED if picture.skipped else ImageStatus.PENDING,
+            "reason": picture.skipped,
+        }
+        for position, picture in enumerate(pictures)
+    ]
+    await insert_new(session, Image.__table__, rows)

@@ -1,0 +1,248 @@
+"""Documents: how one enters a base, starts to be parsed, and is given up.
+
+Each function is one guarded transition inside the caller's transaction. It says what really happened and never raises
+for a lost race: a job that runs twice, or whose attempt was superseded, changes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import case, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge import ids
+from consumers.knowledge.contents import drop_contents
+from consumers.knowledge.search import SearchStore
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
+from contracts.jobs import new_id
+from contracts.knowledge import ParseStatus, SummaryStatus, sources
+from contracts.payloads.documents import DocumentProcess
+from contracts.wire import cut
+from pipeline.store import Outbox, changed, insert_new, now_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file as it was found. `source` is what it is known by; `file_hash` the SHA-256 of its content."""
+
+    source: str
+    file_name: str
+    file_type: str
+    file_hash: str
+    file_size: int
+    file_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOptions:
+    """What a document is to get beside text and vectors."""
+
+    language: str | None = None
+    read_pictures: bool = False
+    ask_questions: bool = False
+    question_count: int | None = None
+
+
+class Entry(StrEnum):
+    """What registering a source came to."""
+
+    CREATED = "created"
+    CHANGED = "changed"  # other content than last time: a new attempt
+    RETRIED = "retried"  # the last attempt failed or was cancelled: a new one
+    RESUMED = "resumed"  # the same content is under way
+    UNCHANGED = "unchanged"  # the same content is there
+    DELETING = "deleting"  # being removed; register it again afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A source in a base, and the attempt that speaks for it."""
+
+    knowledge_id: str
+    attempt: int
+    entry: Entry
+
+
+class Begin(StrEnum):
+    """What a `document:process` may do."""
+
+    STARTED = "started"
+    AGAIN = "again"  # it had started before; nothing of it is stored yet
+    PARSED = "parsed"  # its work is stored
+    SUPERSEDED = "superseded"
+    STOPPED = "stopped"  # failed, cancelled or being deleted
+    GONE = "gone"
+
+    @property
+    def proceed(self) -> bool:
+        """Whether to parse."""
+        return self in {Begin.STARTED, Begin.AGAIN}
+
+
+_STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
+
+
+def decide_entry(status: ParseStatus | None, *, same_content: bool) -> Entry:
+    """Return what registering means for a document in this state; None for one that is not there."""
+    if status is None:
+        return Entry.CREATED
+    if status is ParseStatus.DELETING:
+        return Entry.DELETING
+    if not same_content:
+        return Entry.CHANGED
+    if status is ParseStatus.COMPLETED:
+        return Entry.UNCHANGED
+    return Entry.RETRIED if status in _STOPPED else Entry.RESUMED
+
+
+def decide_begin(status: ParseStatus, current: int, parsed: int, attempt: int) -> Begin:
+    """Return what is left to a `document:process` that did not find its document pending."""
+    if attempt != current:
+        return Begin.SUPERSEDED
+    if status in _STOPPED:
+        return Begin.STOPPED
+    return Begin.PARSED if parsed == attempt or status is not ParseStatus.PROCESSING else Begin.AGAIN
+
+
+async def register(
+    session: AsyncSession, kb: KnowledgeBase, file: SourceFile, options: ProcessOptions = ProcessOptions()
+) -> Registered:
+    """Put a file into a base, or find that it is there. What a new attempt replaces stays until it is replaced."""
+    found = (
+        await session.execute(
+            select(Knowledge.id, Knowledge.attempt, Knowledge.parse_status, Knowledge.file_hash)
+            .where(Knowledge.knowledge_base_id == kb.id, Knowledge.source == file.source)
+            .with_for_update()
+        )
+    ).one_or_none()
+    same = found is not None and found.file_hash == file.file_hash
+    entry = decide_entry(found.parse_status if found else None, same_content=same)
+    # never derived from the source: a removed document that comes back would meet the tombstones of its old jobs
+    knowledge_id = found.id if found else new_id()
+    attempt = found.attempt if found else 1
+    if entry is Entry.CREATED:
+        await insert_new(session, Knowledge.__table__, [_new_row(kb, knowledge_id, file)])
+    elif entry in {Entry.CHANGED, Entry.RETRIED}:
+        attempt += 1
+        await session.execute(
+            update(Knowledge).where(Knowledge.id == knowledge_id).values(_fresh(file, attempt, now_ms()))
+        )
+        await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
+    if entry in {Entry.CREATED, Entry.CHANGED, Entry.RETRIED, Entry.RESUMED}:
+        # resumed too: if the queue's file was lost, the job is new again; otherwise it is a duplicate
+        await Outbox.add(
+            session,
+            ids.process_job(knowledge_id, attempt),
+            DocumentProcess(
+                tenant_id=kb.tenant_id,
+                knowledge_base_id=kb.id,
+                knowledge_id=knowledge_id,
+                attempt=attempt,
+                language=options.language,
+                file_path=file.file_key,
+                file_name=file.file_name,
+                file_type=file.file_type,
+                enable_multimodel=options.read_pictures,
+                enable_question_generation=options.ask_questions,
+                question_count=options.question_count,
+            ),
+        )
+    return Registered(knowledge_id, attempt, entry)
+
+
+async def begin_processing(session: AsyncSession, knowledge_id: str, attempt: int) -> Begin:
+    """Pending → processing, for the current attempt only."""
+    moved = await changed(
+        session,
+        update(Knowledge)
+        .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
+        .where(Knowledge.parse_status.in_(sources("begin")))
+        .values(parse_status=ParseStatus.PROCESSING, updated_at=now_ms()),
+    )
+    if moved:
+        return Begin.STARTED
+    row = (
+        await session.execute(
+            select(Knowledge.parse_status, Knowledge.attempt, Knowledge.parsed_attempt).where(
+                Knowledge.id == knowledge_id
+            )
+        )
+    ).one_or_none()
+    return decide_begin(row.parse_status, row.attempt, row.parsed_attempt, attempt) if row else Begin.GONE
+
+
+async def fail(
+    session: AsyncSession, index: SearchStore, knowledge_id: str, attempt: int, message: str
+) -> bool:
+    """Pending, processing, finalizing → failed, for the current attempt only; nothing of the document stays findable.
+
+    `message` is one sentence for a person, cut to 8 KB. False if the attempt was not there to be failed.
+    """
+    moved = await changed(
+        session,
+        update(Knowledge)
+        .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
+        .where(Knowledge.parse_status.in_(sources("fail")))
+        .values(
+            parse_status=ParseStatus.FAILED,
+            summary_status=case(
+                (Knowledge.summary_status == SummaryStatus.NONE, SummaryStatus.NONE),
+                else_=SummaryStatus.FAILED,
+            ),
+            summary="",
+            summary_method="",
+            error_message=cut(message),
+            updated_at=now_ms(),
+        ),
+    )
+    if moved:
+        await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
+        await drop_contents(session, index, knowledge_id)
+    return bool(moved)
+
+
+async def document(session: AsyncSession, knowledge_id: str) -> Knowledge | None:
+    """Return a document, or None."""
+    return await session.get(Knowledge, knowledge_id)
+
+
+async def documents_of(session: AsyncSession, kb_id: str) -> Sequence[Knowledge]:
+    """Return the documents of a base by source."""
+    of_base = select(Knowledge).where(Knowledge.knowledge_base_id == kb_id)
+    return (await session.scalars(of_base.order_by(Knowledge.source))).all()
+
+
+def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str, object]:
+    now = now_ms()
+    return {
+        "id": knowledge_id,
+        "tenant_id": kb.tenant_id,
+        "knowledge_base_id": kb.id,
+        "source": file.source,
+        "summary": "",
+        "summary_method": "",
+        "parsed_attempt": 0,
+        "created_at": now,
+        **_fresh(file, 1, now),
+    }
+
+
+def _fresh(file: SourceFile, attempt: int, now: int) -> dict[str, object]:
+    return {
+        "file_name": file.file_name,
+        "file_type": file.file_type,
+        "file_hash": file.file_hash,
+        "file_size": file.file_size,
+        "file_key": file.file_key,
+        "title": file.file_name,
+        "language": None,
+        "parse_status": ParseStatus.PENDING,
+        "summary_status": SummaryStatus.NONE,
+        "attempt": attempt,
+        "error_message": "",
+        "warnings": [],
+        "updated_at": now,
+        "processed_at": None,
+    }

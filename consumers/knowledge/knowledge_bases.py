@@ -1,0 +1,66 @@
+"""Knowledge bases: found by name, made when first named, each tied to one embedding model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Select, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.tables import KnowledgeBase
+from contracts.jobs import new_id
+from pipeline.store import insert_new, now_ms
+
+
+async def find_base(session: AsyncSession, tenant_id: int, name: str) -> KnowledgeBase | None:
+    """Return the base of this name, or None."""
+    return (await session.scalars(_named(tenant_id, name))).one_or_none()
+
+
+async def ensure_base(
+    session: AsyncSession, tenant_id: int, name: str, settings: Mapping[str, Any] | None = None
+) -> KnowledgeBase:
+    """Return the base of this name, made with `settings` if there is none."""
+    if found := await find_base(session, tenant_id, name):
+        return found
+    now = now_ms()
+    row = {
+        "id": new_id(),
+        "tenant_id": tenant_id,
+        "name": name,
+        "settings": dict(settings or {}),
+        "created_at": now,
+        "updated_at": now,
+    }
+    await insert_new(session, KnowledgeBase.__table__, [row])
+    return (await session.scalars(_named(tenant_id, name))).one()
+
+
+async def list_bases(session: AsyncSession, tenant_id: int) -> list[KnowledgeBase]:
+    """Return the bases of a tenant by name."""
+    live = KnowledgeBase.tenant_id == tenant_id, KnowledgeBase.deleted_at.is_(None)
+    return list(await session.scalars(select(KnowledgeBase).where(*live).order_by(KnowledgeBase.name)))
+
+
+async def fix_embedding(session: AsyncSession, kb_id: str, model: str, dimension: int) -> tuple[str, int]:
+    """Tie a base to the model of its first vectors; return the model and dimension that it is tied to.
+
+    Vectors of two models cannot be compared: a caller that gets another model back must not add its own.
+    """
+    await session.execute(
+        update(KnowledgeBase)
+        .where(KnowledgeBase.id == kb_id, KnowledgeBase.embedding_model.is_(None))
+        .values(embedding_model=model, embedding_dimension=dimension, updated_at=now_ms())
+    )
+    tied = await session.execute(
+        select(KnowledgeBase.embedding_model, KnowledgeBase.embedding_dimension).where(
+            KnowledgeBase.id == kb_id
+        )
+    )
+    found_model, found_dimension = tied.one()
+    return found_model or model, found_dimension or dimension
+
+
+def _named(tenant_id: int, name: str) -> Select[KnowledgeBase]:
+    return select(KnowledgeBase).where(
+        KnowledgeBase.tenant_id == tenant_id, KnowledgeBase.name == name, KnowledgeBase.deleted_at.is_(None)
+    )

@@ -1,0 +1,145 @@
+"""Slots: what a document waits for before it moves on. An open slot is a row, so none is lost and none counted twice.
+
+Closing one is what a child job does once: results are stored in the transaction that closed its slot, and only
+there, so a job that runs again finds its slot closed and stores nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import delete, exists, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge import ids
+from consumers.knowledge.tables import Knowledge, Slot
+from contracts.jobs import JobPayload
+from contracts.knowledge import ParseStatus, SlotKind, SummaryStatus, sources
+from contracts.payloads.documents import KnowledgePostProcess
+from pipeline.store import Outbox, changed, insert_new, now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A job to start for a document, under its derived id. Without a `slot` the document does not wait for it."""
+
+    id: str
+    payload: JobPayload
+    slot: SlotKind | None = None
+
+
+class Finish(StrEnum):
+    """What closing a slot came to."""
+
+    COUNTED = "counted"  # closed; others are open
+    LAST = "last"  # closed, and the document moved on
+    CLOSED = "closed"  # it was not open (any more)
+
+    @property
+    def ours(self) -> bool:
+        """Whether this call closed the slot: its results are to be stored in the same transaction."""
+        return self is not Finish.CLOSED
+
+
+class Finalizing(StrEnum):
+    """What handing a document to its enrichments came to."""
+
+    STARTED = "started"
+    COMPLETED = "completed"  # there was nothing to wait for
+    NOT_OURS = "not_ours"  # handed over before, superseded or stopped: nothing was changed
+
+
+async def open_slots(
+    session: AsyncSession, knowledge_id: str, attempt: int, children: Sequence[Child]
+) -> None:
+    """Start jobs, each with its slot; the caller's transaction has moved the document where it waits for them."""
+    now = now_ms()
+    rows = [
+        {"id": c.id, "knowledge_id": knowledge_id, "attempt": attempt, "kind": c.slot, "created_at": now}
+        for c in children
+        if c.slot
+    ]
+    await insert_new(session, Slot.__table__, rows)
+    await Outbox.add_many(session, [(child.id, child.payload) for child in children])
+
+
+async def begin_finalizing(
+    session: AsyncSession, knowledge_id: str, attempt: int, children: Sequence[Child]
+) -> Finalizing:
+    """Processing → finalizing with a slot for each child that has one, or → completed if none has."""
+    now = now_ms()
+    kinds = {child.slot for child in children} - {None}
+    values: dict[str, Any] = (
+        {"parse_status": ParseStatus.FINALIZING}
+        if kinds
+        else {"parse_status": ParseStatus.COMPLETED, "processed_at": now}
+    )
+    if SlotKind.SUMMARY in kinds:
+        values["summary_status"] = SummaryStatus.PENDING
+    moved = await changed(
+        session,
+        update(Knowledge)
+        .where(
+            Knowledge.id == knowledge_id, Knowledge.attempt == attempt, Knowledge.parsed_attempt == attempt
+        )
+        .where(Knowledge.parse_status.in_(sources("begin_finalizing")))
+        .values(updated_at=now, **values),
+    )
+    if not moved:
+        return Finalizing.NOT_OURS
+    await open_slots(session, knowledge_id, attempt, children)
+    return Finalizing.STARTED if kinds else Finalizing.COMPLETED
+
+
+async def finish_slot(session: AsyncSession, slot_id: str, knowledge_id: str, attempt: int) -> Finish:
+    """Close a slot; with the last one the document moves on: to post-processing, or to completed.
+
+    Whether it moves is never decided from what was read before: the update has the condition. It is tried also when
+    the slot is closed already, which is harmless.
+    """
+    row = (
+        await session.execute(
+            select(Knowledge.attempt, Knowledge.parse_status, Knowledge.parsed_attempt)
+            .add_columns(Knowledge.tenant_id, Knowledge.knowledge_base_id, Knowledge.language)
+            .where(Knowledge.id == knowledge_id)
+            .with_for_update()  # two that close the last two slots at once must see each other
+        )
+    ).one_or_none()
+    closed = await changed(session, delete(Slot).where(Slot.id == slot_id))
+    if row is None or row.attempt != attempt:
+        return Finish.CLOSED
+    moved = False
+    if row.parse_status is ParseStatus.FINALIZING:
+        moved = await _complete(session, knowledge_id, attempt)
+    elif row.parse_status is ParseStatus.PROCESSING and row.parsed_attempt == attempt:
+        moved = not await session.scalar(select(_open(knowledge_id, attempt)))
+        if moved:
+            job = KnowledgePostProcess(
+                tenant_id=row.tenant_id,
+                knowledge_base_id=row.knowledge_base_id,
+                knowledge_id=knowledge_id,
+                attempt=attempt,
+                language=row.language,
+            )
+            await Outbox.add(session, ids.postprocess_job(knowledge_id, attempt), job)
+    if not closed:
+        return Finish.CLOSED
+    return Finish.LAST if moved else Finish.COUNTED
+
+
+async def _complete(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
+    now = now_ms()
+    return bool(
+        await changed(
+            session,
+            update(Knowledge)
+            .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
+            .where(Knowledge.parse_status.in_(sources("finish_slot")), ~_open(knowledge_id, attempt))
+            .values(parse_status=ParseStatus.COMPLETED, error_message="", processed_at=now, updated_at=now),
+        )
+    )
+
+
+def _open(knowledge_id: str, attempt: int) -> Any:
+    return exists().where(Slot.knowledge_id == knowledge_id, Slot.attempt == attempt)

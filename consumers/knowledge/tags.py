@@ -1,0 +1,72 @@
+"""Tags: a base's own list, and which of them its documents got."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge import ids
+from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.tables_graph import KnowledgeTag, Tag
+from contracts.knowledge import KEEPS_RESULTS
+from pipeline.store import insert_new, upsert
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A tag chosen for a document. `confidence` is within 0..1."""
+
+    tag_id: str
+    confidence: float
+
+
+async def ensure_tags(session: AsyncSession, kb_id: str, tags: Mapping[str, str]) -> None:
+    """Put tags, as name → description, on the list of a base; a known name gets the new description."""
+    rows = {
+        ids.tag(kb_id, name): {"knowledge_base_id": kb_id, "name": name, "description": description}
+        for name, description in tags.items()
+    }
+    await upsert(
+        session,
+        Tag.__table__,
+        [{"id": key, **row} for key, row in rows.items()],
+        replace=["description"],
+    )
+
+
+async def tags_of(session: AsyncSession, kb_id: str, limit: int = 500) -> Sequence[Tag]:
+    """Return the list of a base by name."""
+    listed = select(Tag).where(Tag.knowledge_base_id == kb_id)
+    return (await session.scalars(listed.order_by(Tag.name).limit(limit))).all()
+
+
+async def store_tags(
+    session: AsyncSession, knowledge_id: str, attempt: int, picks: Sequence[Pick], *, method: str
+) -> bool:
+    """Give a document these tags in the place of those it had. False if the attempt is no longer the one."""
+    current = exists().where(
+        Knowledge.id == knowledge_id,
+        Knowledge.attempt == attempt,
+        Knowledge.parse_status.in_(KEEPS_RESULTS),
+    )
+    if not await session.scalar(select(current)):
+        return False
+    await session.execute(delete(KnowledgeTag).where(KnowledgeTag.knowledge_id == knowledge_id))
+    rows = [
+        {"knowledge_id": knowledge_id, "tag_id": pick.tag_id, "confidence": pick.confidence, "method": method}
+        for pick in picks
+    ]
+    await insert_new(session, KnowledgeTag.__table__, rows)
+    return True
+
+
+async def tags_on(session: AsyncSession, knowledge_id: str) -> Sequence[tuple[str, float]]:
+    """Return the names of a document's tags and how sure they are, surest first."""
+    given = (
+        select(Tag.name, KnowledgeTag.confidence)
+        .join(KnowledgeTag, KnowledgeTag.tag_id == Tag.id)
+        .where(KnowledgeTag.knowledge_id == knowledge_id)
+        .order_by(KnowledgeTag.confidence.desc(), Tag.name)
+    )
+    return [(name, confidence) for name, confidence in await session.execute(given)]

@@ -1,0 +1,15 @@
+"""What the migrations must add up to: the tables of the ledger and of the domain."""
+
+from typing import Final
+
+from consumers.knowledge import tables, tables_graph, tables_spans
+from pipeline.store.tables import metadata as ledger
+
+TARGETS: Final = (ledger, tables.metadata)
+FAMILIES: Final = (tables_graph, tables_spans)
+"""Modules whose import adds their tables to the domain's."""
+
+
+def ours(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether the models speak of this. The index of SQLite (virtual tables and what they make) is in plain SQL."""
+    return not (kind == "table" and name is not None and name.startswith("search_"))
