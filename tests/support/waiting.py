@@ -15,12 +15,23 @@ LONGEST_PAUSE_S = 0.1
 
 
 @overload
-async def wait_until(predicate: AsyncPredicate[T | None], *, describe: str, timeout: float = 10) -> T: ...
+async def wait_until(
+    predicate: AsyncPredicate[T | None], *, describe: str, timeout: float = ..., longest_pause: float = ...
+) -> T: ...
 @overload
-async def wait_until(predicate: SyncPredicate[T | None], *, describe: str, timeout: float = 10) -> T: ...
-async def wait_until(predicate: SyncPredicate[object], *, describe: str, timeout: float = 10) -> object:
+async def wait_until(
+    predicate: SyncPredicate[T | None], *, describe: str, timeout: float = ..., longest_pause: float = ...
+) -> T: ...
+async def wait_until(
+    predicate: SyncPredicate[object],
+    *,
+    describe: str,
+    timeout: float = 10,
+    longest_pause: float = LONGEST_PAUSE_S,
+) -> object:
     """Call `predicate` (sync or async) until it answers something true, and return that answer.
 
+    Between two calls it sleeps a little longer each time, at most `longest_pause` seconds.
     Raises AssertionError after `timeout` seconds, saying what was awaited and what was last seen.
     """
     limit = asyncio.timeout(timeout)
@@ -30,7 +41,7 @@ async def wait_until(predicate: SyncPredicate[object], *, describe: str, timeout
         async with limit:
             while not (seen := await _ask(predicate)):
                 await asyncio.sleep(pause)
-                pause = min(pause * 1.5, LONGEST_PAUSE_S)
+                pause = min(pause * 1.5, longest_pause)
             return seen
     except TimeoutError:
         if not limit.expired():
