@@ -81,4 +81,10 @@ class SearchStore(Protocol):
         model: str,
         limit: int = 10,
     ) -> list[Hit]:
-        """The best passages of some bases for any text whatever. Vectors of other models are not compared."""
+        """The best passages of some bases for any text whatever, at most 100.
+
+        Only vectors of the same model and length are compared; without one, words decide.
+        """
+
+    async def close(self) -> None:
+        """Let go of what searching holds. Nothing may be searched afterwards."""

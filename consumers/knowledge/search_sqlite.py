@@ -1,24 +1,37 @@
 """The index in SQLite: words in FTS5, vectors as blobs that are compared in memory, the text beside them."""
 
 import asyncio
+import json
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Final, cast
 
 import numpy as np
-from sqlalchemy import ColumnElement, CursorResult, TextClause, bindparam, column, delete, select, table
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    CursorResult,
+    TextClause,
+    bindparam,
+    column,
+    create_engine,
+    delete,
+    select,
+    table,
+)
 from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
 from consumers.knowledge.search_ranking import RANK_DEPTH, Candidate, Place, Ranked, passages, rank
 from consumers.knowledge.search_terms import clean, index_terms, query_terms
-from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, VectorCache
-from pipeline.store.engine import Database
+from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, VectorCache, closest_first
+from pipeline.store.engine import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
 
 MAX_HITS: Final = 100
-SORTS: Final = 4  # how much deeper than RANK_DEPTH to look, because entries are ranked among their like
-POSTINGS: Final = 6_000  # read for one query: what more words match is common words, which tell nothing
+WORDS_DEPTH: Final = 3 * RANK_DEPTH  # deeper, because entries are then ranked among their like
+POSTINGS: Final = 4_000  # read for one query: what more words match is common words, which tell nothing
 BATCH: Final = 500  # ids in one statement
 
 
@@ -44,15 +57,18 @@ _COUNT_PUT = sql(
 _COUNT_DROP = sql(
     "INSERT INTO search_versions (kb_id, drops) VALUES (:kb_id, 1) ON CONFLICT (kb_id) DO UPDATE SET drops = drops + 1"
 )
-_FREQUENCY = sql("SELECT coalesce(sum(doc), 0) FROM search_vocabulary WHERE term >= :first AND term <= :last")
-_BY_WORDS = sql(
-    "SELECT rowid AS seq FROM search_words WHERE search_words MATCH :query"
-    " ORDER BY bm25(search_words, 0.0, 1.0), rowid LIMIT :depth"
+_FREQUENCIES = sql(
+    "SELECT asked.value ->> 0 AS pattern, (SELECT coalesce(sum(doc), 0) FROM search_vocabulary"
+    " WHERE term >= asked.value ->> 1 AND term <= asked.value ->> 2) AS frequency FROM json_each(:asked) asked"
 )
-_CANDIDATES = _many(
-    "SELECT seq, knowledge_id, chunk_id, kind FROM search_entries WHERE seq IN :seqs AND kb_id IN :kb_ids",
-    "seqs",
-    "kb_ids",
+_BY_WORDS = sql(
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind FROM (SELECT rowid AS seq,"
+    " bm25(search_words, 0.0, 1.0) AS cost FROM search_words WHERE search_words MATCH :query ORDER BY cost LIMIT :depth"
+    ") found CROSS JOIN search_entries entry ON entry.seq = found.seq ORDER BY found.cost, found.seq"
+)
+_BY_SEQS = sql(
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind FROM json_each(:seqs) found"
+    " CROSS JOIN search_entries entry ON entry.seq = found.value ORDER BY found.key"
 )
 _PLACES = _many(
     "SELECT hit.chunk_id AS found, near.kb_id, near.knowledge_id, near.chunk_id, near.position, near.heading, near.text"
@@ -70,11 +86,21 @@ _SUMMARIES = _many(
 
 
 class SqliteSearch:
-    """The `SearchStore` of one SQLite database. Its memory is bounded by `budget_bytes` of vectors."""
+    """The `SearchStore` of one SQLite database. Its memory is bounded by `budget_bytes` of vectors.
 
-    def __init__(self, database: Database, *, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
-        self._database = database
+    A search is one visit to a thread with a connection of its own: a dozen small statements sent one by one
+    through the event loop would take longer than they run.
+    """
+
+    def __init__(self, url: str | URL, *, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
+        self._url = sqlite_url(url)
         self._vectors = VectorCache(budget_bytes)
+        self._engine = create_engine(self._url.set(drivername="sqlite"), pool_size=READERS, max_overflow=0)
+        prepare_connections(self._engine, "BEGIN DEFERRED", BUSY_S, "PRAGMA query_only = ON")
+
+    async def close(self) -> None:
+        """Close the connections that searching uses."""
+        await asyncio.to_thread(self._engine.dispose)
 
     async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
         """Add entries, replacing those of the same id. Raises ValueError for a vector that cannot be compared."""
@@ -116,74 +142,70 @@ class SqliteSearch:
         model: str,
         limit: int = 10,
     ) -> list[Hit]:
-        """The best passages of some bases for any text whatever. Vectors of other models are not compared."""
+        """The best passages of some bases for any text whatever, at most `MAX_HITS`.
+
+        Raises StoreUnavailable, and ValueError for a vector that cannot be compared.
+        """
         limit = max(0, min(limit, MAX_HITS))
         if not kb_ids or not limit:
             return []
-        async with self._database.read() as session:
-            rankings = [
-                await self._by_meaning(session, kb_ids, vector, model),
-                await _by_words(session, kb_ids, text),
-            ]
-            found = await _candidates(session, kb_ids, {seq for ranking in rankings for seq in ranking})
-            ranked = rank(
-                [[found[seq] for seq in ranking if seq in found] for ranking in rankings], 2 * limit
-            )
-            return await _hits(session, ranked, limit)
-
-    async def _by_meaning(
-        self, session: AsyncSession, kb_ids: Sequence[str], vector: Vector | None, model: str
-    ) -> list[int]:
         wanted = None if vector is None else _unit(vector)
-        if wanted is None:
-            return []
-        nearest: list[tuple[float, int]] = []
-        for kb_id in dict.fromkeys(kb_ids):
-            space = Space(kb_id, model, len(wanted))
-            nearest += await self._vectors.nearest(session, space, wanted, RANK_DEPTH * SORTS)
-        return [seq for _, seq in sorted(nearest, key=lambda one: (-one[0], one[1]))]
+        return await asyncio.to_thread(self._search, list(dict.fromkeys(kb_ids)), text, wanted, model, limit)
+
+    def _search(
+        self, kb_ids: list[str], query: str, wanted: Vector | None, model: str, limit: int
+    ) -> list[Hit]:
+        with store_errors(self._url), self._engine.connect() as connection:
+            by_meaning: list[Candidate] = []
+            if wanted is not None:
+                spaces = [Space(kb_id, model, len(wanted)) for kb_id in kb_ids]
+                near = [
+                    one
+                    for space in spaces
+                    for one in self._vectors.nearest(connection, space, wanted, RANK_DEPTH)
+                ]
+                seqs = json.dumps([seq for _, seq in sorted(near, key=closest_first)])
+                by_meaning = _candidates(connection.execute(_BY_SEQS, {"seqs": seqs}))
+            by_words = _by_words(connection, kb_ids, query)
+            # Twice as many as asked for, because a passage may show one that comes later.
+            return _hits(connection, rank([by_meaning, by_words], 2 * limit), limit)
 
 
-async def _by_words(session: AsyncSession, kb_ids: Sequence[str], query: str) -> list[int]:
+def _by_words(connection: Connection, kb_ids: Sequence[str], query: str) -> list[Candidate]:
     """Entries that share words with the query, by bm25, the rarest words first while the reading is affordable."""
-    counted = []
-    for pattern in query_terms(query):
-        first = pattern.strip('"*')
-        last = f"{first}\U0010ffff" if pattern.endswith("*") else first
-        frequency = (await session.execute(_FREQUENCY, {"first": first, "last": last})).scalar_one()
-        if frequency:
-            counted.append((frequency, pattern))
+    asked = json.dumps([[pattern, *_range(pattern)] for pattern in query_terms(query)])
+    counted = [row for row in connection.execute(_FREQUENCIES, {"asked": asked}) if row.frequency]
     chosen: list[str] = []
     read = 0
-    for frequency, pattern in sorted(counted):
-        read += frequency
+    for row in sorted(counted, key=lambda row: (row.frequency, row.pattern)):
+        read += row.frequency
         if chosen and read > POSTINGS:
             break
-        chosen.append(pattern)
+        chosen.append(row.pattern)
     if not chosen:
         return []
     bases = " OR ".join(f'"{_token(kb_id)}"' for kb_id in kb_ids)
-    asked = {"query": f"base : ({bases}) AND words : ({' OR '.join(chosen)})", "depth": RANK_DEPTH * SORTS}
-    return list((await session.execute(_BY_WORDS, asked)).scalars())
+    match = f"base : ({bases}) AND words : ({' OR '.join(chosen)})"
+    return _candidates(connection.execute(_BY_WORDS, {"query": match, "depth": WORDS_DEPTH}))
 
 
-async def _candidates(
-    session: AsyncSession, kb_ids: Sequence[str], seqs: Iterable[int]
-) -> dict[int, Candidate]:
-    found = {}
-    for batch in _batches(list(seqs)):
-        for row in await session.execute(_CANDIDATES, {"seqs": batch, "kb_ids": list(kb_ids)}):
-            found[row.seq] = Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind))
-    return found
+def _candidates(rows: Iterable[Any]) -> list[Candidate]:
+    return [Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind)) for row in rows]
 
 
-async def _hits(session: AsyncSession, ranked: Sequence[Ranked], limit: int) -> list[Hit]:
+def _range(pattern: str) -> tuple[str, str]:
+    """The first and the last term that a pattern can mean."""
+    term = pattern.strip('"*')
+    return term, f"{term}\U0010ffff" if pattern.endswith("*") else term
+
+
+def _hits(connection: Connection, ranked: Sequence[Ranked], limit: int) -> list[Hit]:
     chunks: dict[str, list[Place]] = {}
     chunk_ids = [one.chunk_id for one in ranked if one.chunk_id is not None]
-    for found, *place in await session.execute(_PLACES, {"chunk_ids": chunk_ids}):
+    for found, *place in connection.execute(_PLACES, {"chunk_ids": chunk_ids}):
         chunks.setdefault(found, []).append(Place(*place))
     alone = [one.knowledge_id for one in ranked if one.chunk_id is None]
-    rows = await session.execute(_SUMMARIES, {"knowledge_ids": alone})
+    rows = connection.execute(_SUMMARIES, {"knowledge_ids": alone})
     return passages(ranked, chunks, {row.knowledge_id: [Place(*row)] for row in rows})[:limit]
 
 

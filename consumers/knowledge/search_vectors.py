@@ -5,16 +5,15 @@ Other processes write meanwhile, so every look first reads the version of the ba
 behind the last known `seq`, `drops` moved on means that some rows are gone.
 """
 
-import asyncio
+import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import Connection, text
 
 from consumers.knowledge.search import Vector
 
@@ -29,8 +28,8 @@ _SEQS = text(
     "SELECT seq FROM search_entries WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension"
 )
 _PAGE = text(
-    "SELECT seq, vector FROM search_entries WHERE kb_id = :kb_id AND model = :model"
-    " AND dimension = :dimension AND seq > :after ORDER BY seq LIMIT :rows"
+    "SELECT seq, CASE kind WHEN 'question' THEN 1 WHEN 'summary' THEN 2 ELSE 0 END, vector FROM search_entries"
+    " WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension AND seq > :after ORDER BY seq LIMIT :rows"
 )
 
 
@@ -43,13 +42,21 @@ class Space(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Entries, by ascending `seq`: row i of the matrix is the unit vector of entry `seqs[i]`, of sort `sorts[i]`."""
+
+    seqs: NDArray[np.int64]
+    sorts: NDArray[np.int8]
+    matrix: Vector
+
+
+@dataclass(frozen=True, slots=True)
 class Slab:
-    """The unit vectors of a space as one matrix; row i belongs to the entry `seqs[i]`, ascending."""
+    """A whole space in memory, as of a version of its base."""
 
     puts: int
     drops: int
-    seqs: NDArray[np.int64]
-    matrix: Vector
+    block: Block
 
 
 class VectorCache:
@@ -58,89 +65,93 @@ class VectorCache:
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget = budget_bytes
         self._slabs: OrderedDict[Space, Slab] = OrderedDict()
-        self._loading = asyncio.Lock()
+        self._loading = threading.Lock()
 
-    async def nearest(
-        self, session: AsyncSession, space: Space, wanted: Vector, depth: int
+    def nearest(
+        self, connection: Connection, space: Space, wanted: Vector, depth: int
     ) -> list[tuple[float, int]]:
-        """The cosine and `seq` of the closest entries, closest first. `wanted` is a unit vector."""
-        best: list[tuple[float, int]] = []
-        async for seqs, matrix in self._blocks(session, space):
-            found = await asyncio.to_thread(_closest, seqs, matrix, wanted, depth)
-            best = sorted([*best, *found], key=lambda one: (-one[0], one[1]))[:depth]
-        return best
+        """The cosine and `seq` of the closest entries, `depth` of each sort. `wanted` is a unit vector."""
+        best: dict[int, list[tuple[float, int]]] = {}
+        for block in self._blocks(connection, space):
+            for sort, found in _closest(block, wanted, depth).items():
+                best[sort] = sorted([*best.get(sort, ()), *found], key=closest_first)[:depth]
+        return [one for found in best.values() for one in found]
 
-    async def _blocks(
-        self, session: AsyncSession, space: Space
-    ) -> AsyncIterator[tuple[NDArray[np.int64], Vector]]:
-        rows = (await session.execute(_COUNT, space._asdict())).scalar_one()
+    def _blocks(self, connection: Connection, space: Space) -> Iterator[Block]:
+        version = connection.execute(_VERSION, {"kb_id": space.kb_id}).one_or_none()
+        if version is None:
+            return
+        # One loads at a time; whoever waited finds it loaded.
+        with self._loading:
+            slab = self._slabs.get(space)
+            # A slab may be ahead of this transaction: rows it has too many are not found later, which is no harm.
+            if slab is None or slab.puts < version.puts or slab.drops < version.drops:
+                slab = self._load(connection, space, slab, *version)
+            else:
+                self._slabs.move_to_end(space)
+        if slab is not None:
+            yield slab.block
+        else:
+            yield from _pages(connection, space, after=0)
+
+    def _load(
+        self, connection: Connection, space: Space, slab: Slab | None, puts: int, drops: int
+    ) -> Slab | None:
+        """Bring the slab of a space up to a version; None when it would not fit."""
+        rows = connection.execute(_COUNT, space._asdict()).scalar_one()
+        self._slabs.pop(space, None)
         if rows * space.dimension * 4 > self._budget:
-            self._slabs.pop(space, None)
-            async for page in _pages(session, space, after=0):
-                yield page
-        elif rows:
-            slab = await self._fresh(session, space)
-            yield slab.seqs, slab.matrix
-
-    async def _fresh(self, session: AsyncSession, space: Space) -> Slab:
-        """The slab of a space as this transaction sees it. One loads at a time, the others find it loaded."""
-        version = (await session.execute(_VERSION, {"kb_id": space.kb_id})).one_or_none()
-        puts, drops = version or (0, 0)
-        async with self._loading:
-            slab = self._slabs.get(space) or Slab(-1, -1, np.empty(0, np.int64), _none(space))
-            # A slab may be ahead of this transaction: its extra rows are not found later, which is no harm.
-            if slab.puts < puts or slab.drops < drops:
-                slab = await _caught_up(session, space, slab, puts, drops)
-            self._slabs[space] = slab
-            self._slabs.move_to_end(space)
-            self._evict()
-            return slab
-
-    def _evict(self) -> None:
-        held = sum(slab.matrix.nbytes for slab in self._slabs.values())
-        while held > self._budget and len(self._slabs) > 1:
-            _, oldest = self._slabs.popitem(last=False)
-            held -= oldest.matrix.nbytes
+            return None
+        fresh = Slab(puts, drops, _caught_up(connection, space, slab, drops))
+        held = fresh.block.matrix.nbytes + sum(one.block.matrix.nbytes for one in self._slabs.values())
+        while self._slabs and held > self._budget:
+            held -= self._slabs.popitem(last=False)[1].block.matrix.nbytes
+        self._slabs[space] = fresh
+        return fresh
 
 
-async def _caught_up(session: AsyncSession, space: Space, slab: Slab, puts: int, drops: int) -> Slab:
-    seqs, matrix = slab.seqs, slab.matrix
-    if slab.drops != drops and len(seqs):
-        alive = np.fromiter((await session.execute(_SEQS, space._asdict())).scalars(), np.int64)
-        kept = np.isin(seqs, alive)
-        seqs, matrix = seqs[kept], matrix[kept]
-    pages = [page async for page in _pages(session, space, after=int(slab.seqs[-1]) if len(slab.seqs) else 0)]
-    if pages:
-        seqs = np.concatenate([seqs, *(page[0] for page in pages)])
-        matrix = np.concatenate([matrix, *(page[1] for page in pages)])
-    return Slab(puts, drops, seqs, matrix)
+def closest_first(found: tuple[float, int]) -> tuple[float, int]:
+    """The order of what `nearest` finds; of equals, the older first."""
+    cosine, seq = found
+    return -cosine, seq
 
 
-async def _pages(
-    session: AsyncSession, space: Space, *, after: int
-) -> AsyncIterator[tuple[NDArray[np.int64], Vector]]:
+def _caught_up(connection: Connection, space: Space, slab: Slab | None, drops: int) -> Block:
+    blocks, last = [], 0
+    if slab is not None and len(slab.block.seqs):
+        blocks, last = [slab.block], int(slab.block.seqs[-1])
+        if slab.drops != drops:
+            alive = np.array(connection.execute(_SEQS, space._asdict()).scalars().all(), np.int64)
+            kept = np.isin(slab.block.seqs, alive)
+            blocks = [Block(slab.block.seqs[kept], slab.block.sorts[kept], slab.block.matrix[kept])]
+    blocks += _pages(connection, space, after=last)
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(
+        np.concatenate([np.empty(0, np.int64), *(block.seqs for block in blocks)]),
+        np.concatenate([np.empty(0, np.int8), *(block.sorts for block in blocks)]),
+        np.concatenate([np.empty((0, space.dimension), np.float32), *(block.matrix for block in blocks)]),
+    )
+
+
+def _pages(connection: Connection, space: Space, *, after: int) -> Iterator[Block]:
     while True:
         page = {**space._asdict(), "after": after, "rows": PAGE_ROWS}
-        rows = (await session.execute(_PAGE, page)).all()
-        if rows:
-            blobs = b"".join(row.vector for row in rows)
-            matrix = np.frombuffer(blobs, "<f4").reshape(len(rows), space.dimension)
-            yield (
-                np.fromiter((row.seq for row in rows), np.int64, len(rows)),
-                matrix.astype(np.float32, copy=False),
-            )
-            after = rows[-1].seq
-        if len(rows) < PAGE_ROWS:
+        rows = (connection.execute(_PAGE, page)).all()
+        if not rows:
             return
+        seqs, sorts, blobs = zip(*rows, strict=True)
+        matrix = np.frombuffer(b"".join(blobs), "<f4").reshape(len(rows), space.dimension)
+        yield Block(np.array(seqs, np.int64), np.array(sorts, np.int8), matrix.astype(np.float32, copy=False))
+        after = seqs[-1]
 
 
-def _none(space: Space) -> Vector:
-    return np.empty((0, space.dimension), np.float32)
-
-
-def _closest(seqs: NDArray[np.int64], matrix: Vector, wanted: Vector, depth: int) -> list[tuple[float, int]]:
-    scores = matrix @ wanted
-    if len(scores) > depth:
-        top = np.argpartition(-scores, depth)[:depth]
-        scores, seqs = scores[top], seqs[top]
-    return list(zip(scores.tolist(), seqs.tolist(), strict=True))
+def _closest(block: Block, wanted: Vector, depth: int) -> dict[int, list[tuple[float, int]]]:
+    cosines = block.matrix @ wanted
+    best = {}
+    for sort in np.unique(block.sorts).tolist():
+        among = np.flatnonzero(block.sorts == sort)
+        if len(among) > depth:
+            among = among[np.argpartition(-cosines[among], depth)[:depth]]
+        best[sort] = list(zip(cosines[among].tolist(), block.seqs[among].tolist(), strict=True))
+    return best
