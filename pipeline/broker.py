@@ -17,6 +17,7 @@ from typing import Protocol
 from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
+from pipeline.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +31,6 @@ class NewJob:
     delay_ms: int = 0
     run_at: int | None = None
     named: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of an enqueue. `duplicate` means that this id, or this unique key, was there before; `id` and
-    `state` are then those of the older job. State `cancelled` means that a fence covered it.
-    """
-
-    id: str
-    state: JobState
-    duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

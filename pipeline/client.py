@@ -9,7 +9,7 @@ from contracts.identity import check_name, new_id
 from contracts.jobs import Job, JobPayload, Unique
 from contracts.states import JobState
 from contracts.topology import home
-from pipeline.broker import Broker, NewJob, Receipt
+from pipeline.broker import Broker, NewJob
 from pipeline.config import Settings
 from pipeline.errors import (
     ConfigurationError,
@@ -21,6 +21,7 @@ from pipeline.errors import (
     StoreUnavailable,
     WaitTimeout,
 )
+from pipeline.receipt import Receipt
 
 WAIT_POLL_S: Final = 0.02
 

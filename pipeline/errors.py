@@ -1,10 +1,8 @@
 """What can go wrong, as types. Every message says what to do next where something can be done."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pipeline.broker import Receipt
+from pipeline.receipt import Receipt
 
 
 class StreamlaneError(Exception):
@@ -35,7 +33,7 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
     """Some of many jobs were not enqueued: `receipts` has None in their places."""
 
     def __init__(
-        self, receipts: Sequence["Receipt | None"], job_ids: Sequence[str], cause: BaseException
+        self, receipts: Sequence[Receipt | None], job_ids: Sequence[str], cause: BaseException
     ) -> None:
         missing = sum(receipt is None for receipt in receipts)
         super().__init__(

@@ -16,10 +16,10 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.jobs import Job, JobPayload, payload_type
-from pipeline.broker import Receipt
 from pipeline.client import Enqueue, Options, Origin
 from pipeline.clock import now_ms
 from pipeline.errors import PartialEnqueue, StoreUnavailable, StreamlaneError
+from pipeline.receipt import Receipt
 from pipeline.store.engine import Database
 from pipeline.store.rows import BATCH, insert_new
 from pipeline.store.tables import outbox
