@@ -1,0 +1,1 @@
+"""The commands of `streamlane`, one module a family."""

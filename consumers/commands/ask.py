@@ -1,0 +1,81 @@
+"""`streamlane search` and `streamlane ask`."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from consumers.commands.session import TENANT, Session, session
+from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, out, run, shown
+from consumers.knowledge.answering import Answer
+from consumers.knowledge.asking import Found, answer, find
+from consumers.knowledge.knowledge_bases import find_base, list_bases
+from consumers.knowledge.tables import KnowledgeBase
+from pipeline import ConfigurationError
+
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
+Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
+
+
+def search(query: Question, kb: BaseName = "default", limit: Limit = 10, as_json: AsJson = False) -> None:
+    """Find passages by words and by meaning."""
+    run(_search(query, kb, limit, as_json), as_json=as_json)
+
+
+async def _search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
+    async with session() as opened:
+        kb = await base_named(opened, kb_name)
+        hits = await find(opened.services, kb, query, limit=limit)
+    if as_json:
+        emit({"query": query, "kb": kb_name, "hits": [_described(hit) for hit in hits]})
+        return OK
+    for number, hit in enumerate(hits, 1):
+        out.print(f"[bold]{number}. {escape(shown(hit.path))}[/bold]  {hit.score:.3f}")
+        out.print(f"   {escape(shown(hit.text, 300))}")
+    if not hits:
+        out.print("nothing found")
+    return OK
+
+
+def ask(question: Question, kb: BaseName = "default", as_json: AsJson = False) -> None:
+    """Answer a question from the documents, with citations."""
+    run(_ask(question, kb, as_json), as_json=as_json)
+
+
+async def _ask(question: str, kb_name: str, as_json: bool) -> int:
+    async with session() as opened:
+        said = await answer(opened.services, await base_named(opened, kb_name), question)
+    if as_json:
+        emit(
+            {
+                "question": question,
+                "kb": kb_name,
+                "answer": said.text,
+                "method": said.method,
+                "citations": [{"path": c.path, "text": c.text} for c in said.citations],
+            }
+        )
+    else:
+        print_answer(said)
+    return OK if said.citations else FAILED
+
+
+def print_answer(said: Answer) -> None:
+    """Print an answer and where each of its passages comes from."""
+    out.print(escape(said.text))
+    for number, citation in enumerate(said.citations, 1):
+        out.print(f"  [{number}] ".replace("[", r"\[") + escape(shown(citation.path)))
+
+
+async def base_named(opened: Session, name: str) -> KnowledgeBase:
+    """Return a knowledge base. Raises ConfigurationError naming those there are."""
+    async with opened.services.database.read() as sql:
+        if found := await find_base(sql, TENANT, name):
+            return found
+        known = ", ".join(base.name for base in await list_bases(sql, TENANT))
+    hint = f"there are: {known}" if known else "there is none yet: `streamlane ingest PATH` makes one"
+    raise ConfigurationError(f"no knowledge base {name!r}; {hint}")
+
+
+def _described(hit: Found) -> dict[str, Any]:
+    return {"path": hit.path, "text": hit.text, "score": round(hit.score, 4)}

@@ -1,0 +1,51 @@
+"""`streamlane demo`: the main job on documents that ship with the package."""
+
+import time
+from typing import Final
+
+from rich.markup import escape
+
+from consumers.commands.ask import print_answer
+from consumers.commands.ingest import bring_in, report
+from consumers.commands.session import TENANT, session
+from consumers.commands.terminal import FAILED, OK, out, run
+from consumers.demo import DOCUMENTS, QUESTION, TAGS
+from consumers.knowledge.asking import answer
+from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.tags import ensure_tags
+from contracts.knowledge import ParseStatus
+
+BASE: Final = "streamlane-demo"
+LIMIT_S: Final = 300
+
+
+def demo() -> None:
+    """Ingest a few documents that ship with the package, ask one question, and say what to try next."""
+    run(_demo())
+
+
+async def _demo() -> int:
+    begun = time.monotonic()
+    async with session(work=True) as opened:
+        services = opened.services
+        async with services.database.transaction() as sql:
+            settings = KnowledgeBaseSettings(auto_tag=True)
+            kb = await ensure_base(sql, TENANT, BASE, settings.model_dump())
+            await ensure_tags(sql, kb.id, TAGS)
+        outcomes = await bring_in(opened, BASE, [DOCUMENTS], wait=True, limit=LIMIT_S, quiet=False)
+        report(BASE, outcomes, time.monotonic() - begun, as_json=False)
+        out.print(f"\n[bold]{escape(QUESTION)}[/bold]")
+        said = await answer(services, kb, QUESTION)
+        print_answer(said)
+    where = services.settings.data_dir.absolute()
+    out.print(f"\nEverything lies in {escape(str(where))}: delete the folder and it is gone. Try next:")
+    for line in (
+        f'uv run streamlane ask "进程被杀死后任务会丢失吗？" --kb {BASE}',
+        f'uv run streamlane search "повторы" --kb {BASE}',
+        "uv run streamlane ingest PATH --kb mine",
+        "uv run streamlane queues",
+    ):
+        out.print(f"  {escape(line)}")
+    done = all(outcome.fate.status is ParseStatus.COMPLETED for outcome in outcomes) and said.citations
+    return OK if done else FAILED

@@ -1,0 +1,151 @@
+"""`streamlane ingest`: bring files in, run their jobs here, and say how each fared."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+
+from consumers.commands.progress import Stages
+from consumers.commands.session import TENANT, Session, session
+from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, err, out, run, shown
+from consumers.knowledge.documents import Entry, Registered
+from consumers.knowledge.fates import Fate, fates
+from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file
+from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.tables import KnowledgeBase
+from contracts.knowledge import OPEN, ParseStatus
+from pipeline import ConfigurationError
+
+ABREAST: Final = 4
+"""Files hashed and copied at once."""
+LOOK_S: Final = 0.1
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    kb: BaseName = "default",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")] = True,
+    timeout: Annotated[float, typer.Option(min=1, help="Give up waiting after so many seconds.")] = 6 * 3600,
+    as_json: AsJson = False,
+) -> None:
+    """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
+
+    Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
+    """
+    run(_ingest(paths, kb, wait, timeout, as_json), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One file and how it fared. `entry` None: it could not even be read."""
+
+    path: str
+    fate: Fate
+    entry: Entry | None
+
+
+async def _ingest(paths: Sequence[Path], kb_name: str, wait: bool, limit: float, as_json: bool) -> int:
+    for path in paths:
+        if not path.exists():
+            raise ConfigurationError(f"no such file or folder: {path}")
+    begun = time.monotonic()
+    async with session(work=wait) as opened:
+        outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json)
+    report(kb_name, outcomes, time.monotonic() - begun, as_json=as_json)
+    bad = {ParseStatus.FAILED, ParseStatus.CANCELLED, *(OPEN if wait else ())}
+    return FAILED if any(outcome.fate.status in bad for outcome in outcomes) else OK
+
+
+async def bring_in(
+    opened: Session, kb_name: str, paths: Sequence[Path], *, wait: bool, limit: float, quiet: bool
+) -> list[Outcome]:
+    """Register every file, then, with `wait`, wait until each document has ended and nothing of it is queued."""
+    services = opened.services
+    async with services.database.transaction() as sql:
+        kb = await ensure_base(sql, TENANT, kb_name)
+    found = await asyncio.to_thread(lambda: list(find_files(paths, leave_out=services.settings.data_dir)))
+    if not found:
+        raise ConfigurationError("there are no files to ingest (hidden files are passed over)")
+    narrow = asyncio.Semaphore(ABREAST)
+
+    async def take(one: Found) -> Registered | CannotTakeIn:
+        async with narrow:
+            try:
+                return await ingest_file(services, kb, one)
+            except CannotTakeIn as problem:
+                return problem
+
+    with nullcontext() if quiet else Stages(opened.pipeline, len(found)) as stages:
+        entries = await asyncio.gather(*(take(one) for one in found))
+        idents = [entry.knowledge_id for entry in entries if isinstance(entry, Registered)]
+        try:
+            async with asyncio.timeout(limit):
+                while wait and not await _ended(opened, kb, idents):
+                    if stages is not None:
+                        await stages.look()
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            err.print(f"not all documents ended within {limit:g} s; the same command goes on with them")
+    async with services.database.read() as sql:
+        known = await fates(sql, idents)
+    return [
+        Outcome(str(one.path), known[entry.knowledge_id], entry.entry)
+        if isinstance(entry, Registered)
+        else Outcome(str(one.path), Fate(ParseStatus.FAILED, str(entry)), None)
+        for one, entry in zip(found, entries, strict=True)
+    ]
+
+
+async def _ended(opened: Session, kb: KnowledgeBase, idents: Sequence[str]) -> bool:
+    async with opened.services.database.read() as sql:
+        if any(fate.status in OPEN for fate in (await fates(sql, idents)).values()):
+            return False
+    waiting, _ = await opened.services.outbox.waiting()
+    return not waiting and not await opened.pipeline.inspector.has_queued("knowledge_base", kb.id)
+
+
+def report(kb_name: str, outcomes: Sequence[Outcome], seconds: float, *, as_json: bool) -> None:
+    """Say how each document fared."""
+    counts = {status: sum(o.fate.status is status for o in outcomes) for status in ParseStatus}
+    unchanged = sum(outcome.entry is Entry.UNCHANGED for outcome in outcomes)
+    totals: dict[str, Any] = {
+        "documents": len(outcomes),
+        **{status.value: count for status, count in counts.items() if count or status in _ALWAYS},
+        "unchanged": unchanged,
+        "chunks": sum(outcome.fate.chunks for outcome in outcomes),
+        "seconds": round(seconds, 2),
+    }
+    if as_json:
+        emit({"kb": kb_name, "documents": [_described(outcome) for outcome in outcomes], "totals": totals})
+        return
+    for outcome in outcomes:
+        if outcome.fate.status in {ParseStatus.FAILED, ParseStatus.CANCELLED}:
+            out.print(f"{outcome.fate.status.value}  {escape(shown(outcome.path))}: {escape(shown(outcome.fate.error))}")
+        elif outcome.fate.status in OPEN:
+            out.print(f"queued  {escape(shown(outcome.path))}")
+        for warning in outcome.fate.warnings:
+            out.print(f"warning  {escape(shown(outcome.path))}: {escape(shown(warning))}")
+    said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count)
+    note = f" ({unchanged} unchanged since last time)" if unchanged else ""
+    out.print(f"{len(outcomes)} documents in {kb_name!r}: {said}{note}; {totals['chunks']} chunks, {seconds:.1f} s")
+
+
+_ALWAYS: Final = frozenset({ParseStatus.COMPLETED, ParseStatus.FAILED})
+
+
+def _described(outcome: Outcome) -> dict[str, Any]:
+    fate = outcome.fate
+    return {
+        "path": outcome.path,
+        "status": fate.status.value,
+        "error": fate.error or None,
+        "chunks": fate.chunks,
+        "warnings": list(fate.warnings),
+        "outcome": outcome.entry.value if outcome.entry else "unreadable",
+    }

@@ -1,0 +1,186 @@
+"""`streamlane queues` and `streamlane jobs`: what waits, what runs, what failed, and acting on it."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from consumers.commands.terminal import FAILED, OK, AsJson, emit, out, run, shown, table
+from contracts.states import JobState
+from contracts.topology import QUEUES
+from contracts.topology import queue as known_queue
+from pipeline import JobRecord, Pipeline
+
+jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
+
+PAGE: Final = 100
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
+
+
+def queues(as_json: AsJson = False) -> None:
+    """Show what waits, runs and failed, queue by queue."""
+    run(_queues(as_json), as_json=as_json)
+
+
+async def _queues(as_json: bool) -> int:
+    async with Pipeline.open() as pipeline:
+        stats = await pipeline.inspector.queues()
+    if as_json:
+        emit({"queues": [asdict(stat) | {"size": stat.size} for stat in stats]})
+        return OK
+    columns = "queue pool weight pending active scheduled retry archived processed failed oldest".split()
+    table(
+        columns,
+        [
+            (s.name + (" (paused)" if s.paused else ""), s.pool, s.weight, s.pending, s.active, s.scheduled, s.retry,
+             s.archived, s.processed, s.failed, _age(s.latency_ms))
+            for s in stats
+        ],
+    )  # fmt: skip
+    return OK
+
+
+@jobs.command("list")
+def list_jobs(
+    queue: Annotated[str | None, typer.Option(help="Only this queue.")] = None,
+    state: Annotated[JobState | None, typer.Option(help="Only this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, by default all that have not ended and the archived."""
+    run(_list(queue, state, limit, as_json), as_json=as_json)
+
+
+async def _list(queue: str | None, state: JobState | None, limit: int, as_json: bool) -> int:
+    names = [known_queue(queue).name] if queue else list(QUEUES)
+    ended = {JobState.COMPLETED, JobState.CANCELLED}
+    states = [state] if state else [s for s in JobState if s not in ended]
+    found: list[JobRecord] = []
+    async with Pipeline.open() as pipeline:
+        for name in names:
+            for wanted in states:
+                cursor: str | None = None
+                while len(found) < limit:
+                    page = await pipeline.inspector.tasks(name, wanted, cursor, min(PAGE, limit - len(found)))
+                    found += page.records
+                    cursor = page.next_cursor
+                    if cursor is None:
+                        break
+    if as_json:
+        emit({"jobs": [described(record) for record in found]})
+        return OK
+    table(
+        ("id", "type", "queue", "state", "retried", "due", "last error"),
+        [
+            (r.job.id, r.job.type, r.job.queue, r.state, f"{r.job.retried}/{r.job.max_retry}", _moment(r.due_at),
+             shown(r.job.last_error, 80))
+            for r in found
+        ],
+    )  # fmt: skip
+    if len(found) == limit:
+        out.print(f"the first {limit}; --limit shows more")
+    return OK
+
+
+@jobs.command("show")
+def show(job_id: JobId, as_json: AsJson = False) -> None:
+    """Show one job."""
+    run(_show(job_id, as_json), as_json=as_json)
+
+
+async def _show(job_id: str, as_json: bool) -> int:
+    async with Pipeline.open() as pipeline:
+        record = await pipeline.inspector.job(job_id)
+    facts = described(record)
+    if as_json:
+        emit(facts)
+    else:
+        table(("field", "value"), list(facts.items()))
+    return OK
+
+
+@jobs.command("cancel")
+def cancel(job_id: JobId, as_json: AsJson = False) -> None:
+    """Cancel a job; one that runs is told to stop."""
+    run(_cancel(job_id, as_json), as_json=as_json)
+
+
+async def _cancel(job_id: str, as_json: bool) -> int:
+    async with Pipeline.open() as pipeline:
+        outcome = await pipeline.inspector.cancel(job_id)
+    said = {
+        "cancelled": "cancelled",
+        "signalled": "told to stop; it runs until its handler notices",
+        "too_late": "too late: it has ended",
+        "not_found": "no job has this id (any more)",
+    }[outcome.value]
+    if as_json:
+        emit({"id": job_id, "outcome": outcome.value})
+    else:
+        out.print(said)
+    return OK if outcome.value in {"cancelled", "signalled"} else FAILED
+
+
+@jobs.command("run-now")
+def run_now(job_id: JobId, as_json: AsJson = False) -> None:
+    """Run a waiting job at once, or give an archived one another attempt."""
+    run(_act("run_now", job_id, as_json), as_json=as_json)
+
+
+@jobs.command("delete")
+def delete(job_id: JobId, as_json: AsJson = False) -> None:
+    """Delete a job that has ended."""
+    run(_act("delete", job_id, as_json), as_json=as_json)
+
+
+async def _act(action: str, job_id: str, as_json: bool) -> int:
+    async with Pipeline.open() as pipeline:
+        await getattr(pipeline.inspector, action)(job_id)
+    if as_json:
+        emit({"id": job_id, "action": action, "success": True})
+    else:
+        out.print("done")
+    return OK
+
+
+def described(record: JobRecord) -> dict[str, Any]:
+    """Return what may be shown of a job: never its payload."""
+    job = record.job
+    facts: dict[str, Any] = {
+        "id": job.id,
+        "type": job.type,
+        "queue": job.queue,
+        "state": record.state.value,
+        "reason": record.reason.value if record.reason else None,
+        "retried": job.retried,
+        "max_retry": job.max_retry,
+        "crashes": job.crashes,
+        "scopes": [str(scope) for scope in job.scopes],
+        "worker": record.consumer or None,
+        "enqueued_at": _moment(job.enqueued_at),
+        "due_at": _moment(record.due_at),
+        "started_at": _moment(record.claimed_at),
+        "ended_at": _moment(record.ended_at),
+        "last_failed_at": _moment(job.last_failed_at),
+        "last_error": job.last_error or None,
+        "parent": job.parent_id or None,
+        "cancel_requested": record.cancel_requested,
+    }
+    if record.progress:
+        facts["progress"] = asdict(record.progress)
+    return facts
+
+
+def _moment(milliseconds: int) -> str | None:
+    if not milliseconds:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _age(milliseconds: int) -> str:
+    seconds = milliseconds // 1000
+    if not seconds:
+        return ""
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

@@ -1,0 +1,42 @@
+"""What a command works with: the pipeline, the services and the handlers of this process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from consumers import core, enrichment, postprocess
+from consumers.services import Services, open_services
+from contracts.payloads import AWAITING_HANDLER
+from pipeline import Handler, Pipeline
+
+TENANT: Final = 1
+"""The tenant of everything done on the command line."""
+
+HANDLERS: Final[tuple[Handler, ...]] = (*core.HANDLERS, *postprocess.HANDLERS, *enrichment.HANDLERS)
+POOLS: Final = ("core", "postprocess", "enrichment", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open pipeline with its services."""
+
+    pipeline: Pipeline
+    services: Services
+
+
+@asynccontextmanager
+async def session(*, work: bool = False) -> AsyncIterator[Session]:
+    """Open everything; with `work`, also run the pools of the document pipeline in this process."""
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+        if not work:
+            yield Session(pipeline, services)
+            return
+        async with pipeline.workers(
+            pools=POOLS,
+            handlers=HANDLERS,
+            services=services,
+            awaiting=AWAITING_HANDLER,
+            duties={"outbox": services.outbox.relay},
+        ):
+            yield Session(pipeline, services)

@@ -1,0 +1,84 @@
+"""How commands speak: tables on a terminal, plain lines elsewhere, JSON for scripts; and what their exit codes mean."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from contracts.topology import UnknownNameError
+from pipeline import ConfigurationError, StreamlaneError
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.")]
+
+
+def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn:
+    """Run a command to its exit code; what went wrong is one sentence.
+
+    Exit codes: 0 ok, 1 the work failed, 2 bad usage or configuration, 130 interrupted.
+    """
+    try:
+        code = asyncio.run(command)
+    except (ConfigurationError, UnknownNameError) as error:
+        complain(str(error), "configuration", as_json=as_json)
+        code = USAGE
+    except StreamlaneError as error:
+        complain(str(error), "failed", as_json=as_json)
+        code = FAILED
+    except KeyboardInterrupt:
+        err.print("interrupted; what was queued is kept, and the same command goes on with it")
+        code = INTERRUPTED
+    raise typer.Exit(code)
+
+
+def complain(message: str, code: str, *, as_json: bool) -> None:
+    """Say what went wrong: on standard error, or as the JSON object a script waits for."""
+    if as_json:
+        emit({"error": message, "code": code})
+    err.print(f"streamlane: {escape(message)}")
+
+
+def emit(value: Mapping[str, Any]) -> None:
+    """Print one JSON object, in characters that every terminal and pipe can carry."""
+    json.dump(value, sys.stdout, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None)
+    sys.stdout.write("\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+    """Print rows: as a table on a terminal, as lines with tabs elsewhere."""
+    if not out.is_terminal:
+        for row in rows:
+            sys.stdout.write("\t".join(_flat(cell) for cell in row) + "\n")
+        return
+    drawn = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
+    for row in rows:
+        drawn.add_row(*(escape(_flat(cell)) for cell in row))
+    out.print(drawn)
+
+
+def shown(text: str, limit: int = 0) -> str:
+    """Return `text` on one line without control characters, cut to `limit` characters if given."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return flat if not limit or len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+def _flat(cell: object) -> str:
+    return shown("" if cell is None else str(cell))
+
+
+def _speaks_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -1,0 +1,113 @@
+"""Pool core: parsing documents. Also the table of its handlers."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
+from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
+from consumers.knowledge.documents import begin_processing, fail
+from consumers.knowledge.files import FileMissing, file_key
+from consumers.knowledge.knowledge_bases import fix_embedding
+from consumers.knowledge.parsing import ExtractedImage, ParsedDocument, UnreadableDocument, parse
+from consumers.services import Services
+from contracts.payloads.documents import DocumentPayload, DocumentProcess
+from pipeline import Context, DeadLetter, Skip, on
+
+
+@dataclass(frozen=True, slots=True)
+class Unprocessable(Exception):
+    """Nothing can be made of this document, however often it is tried; `reason` is one sentence for a person."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None:
+    """Read a document, cut it, embed it and store all of it at once. What cannot be read fails without retries."""
+    services = ctx.services
+    async with services.outbox.transaction(ctx.job) as session:
+        begin = await begin_processing(session, job.knowledge_id, job.attempt)
+    if not begin.proceed:
+        ctx.log.info("nothing to do", reason=begin.value)
+        return
+    try:
+        document = await _read(job, services)
+        chunks = await asyncio.to_thread(split, document.text)
+        parsed = Parsed(
+            passages=await _embedded(services, chunks),
+            pictures=await _kept(services, job.knowledge_id, document.images) if job.enable_multimodel else (),
+            title=document.title or job.file_name or "",
+            language=job.language or document.language,
+            warnings=document.warnings,
+            model=services.embedder.model,
+        )
+        async with services.outbox.transaction(ctx.job) as session:
+            tied, _ = await fix_embedding(
+                session, job.knowledge_base_id, services.embedder.model, services.embedder.dimension
+            )
+            if tied != services.embedder.model:
+                raise Unprocessable(
+                    f"its knowledge base was embedded with {tied}, this worker has {services.embedder.model}:"
+                    " use that model, or another base"
+                )
+            stored = await store_parsed(session, services.search, job.knowledge_id, job.attempt, parsed)
+    except (UnreadableDocument, TooManyChunks, Unprocessable) as problem:
+        async with services.outbox.transaction(ctx.job) as session:
+            await fail(session, services.search, job.knowledge_id, job.attempt, str(problem))
+        raise Skip(str(problem)) from problem
+    ctx.log.info("parsed", chunks=len(chunks), pictures=len(parsed.pictures), then=stored.value)
+
+
+async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Services) -> None:
+    """The final-failure hook of the jobs without which a document is not usable (facts 4.3)."""
+    message = f"task {job.spec.type} {_PHRASES[letter.reason.value]}: {letter.error}"
+    async with services.outbox.transaction() as session:
+        await fail(session, services.search, job.knowledge_id, job.attempt, message)
+
+
+_PHRASES: Final = {
+    "exhausted": "exhausted retries",
+    "worker_lost": "lost its worker too often",
+    "poison": "cannot be understood",
+    "expired": "ran out of time",
+    "skip": "was skipped",
+}
+
+HANDLERS: Final = (on(DocumentProcess, process_document, on_archived=fail_document),)
+
+
+async def _read(job: DocumentProcess, services: Services) -> ParsedDocument:
+    if job.file_path is None:
+        raise Unprocessable("only files can be parsed yet: this job names none")
+    settings = services.settings
+    try:
+        async with services.files.local(job.file_path) as path:
+            return await parse(
+                path,
+                job.file_name or path.name,
+                timeout=settings.parser_timeout_s,
+                memory_mb=settings.parser_memory_mb,
+            )
+    except FileMissing:
+        raise Unprocessable("its file is no longer in the file store: ingest it again") from None
+
+
+async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> list[Passage]:
+    vectors = await services.embedder.embed([chunk.context() for chunk in chunks])
+    return [
+        Passage(text=chunk.text, heading=chunk.heading, start=chunk.start, end=chunk.end, vector=vector)
+        for chunk, vector in zip(chunks, vectors, strict=True)
+    ]
+
+
+async def _kept(services: Services, knowledge_id: str, images: Sequence[ExtractedImage]) -> list[Picture]:
+    pictures = []
+    for image in images:
+        key = file_key(knowledge_id, image.data)
+        await services.files.put(key, image.data)
+        pictures.append(Picture(file_key=key, mime=image.mime, page=image.page))
+    return pictures

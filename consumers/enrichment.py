@@ -1,0 +1,218 @@
+"""Pool enrichment: pictures, summaries, questions, graph and tags. Also the table of its handlers.
+
+Each handler stores its result in the transaction that closes its slot, and only if it was the one to close it: run
+twice, it changes nothing. A failed enrichment never fails the document; its slot is closed all the same.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.chunking import split
+from consumers.knowledge.contents import Passage, Reading, chunks_by_id, chunks_of, store_picture
+from consumers.knowledge.documents import document
+from consumers.knowledge.enrichments import (
+    Asked,
+    Summary,
+    begin_summary,
+    fail_summary,
+    store_questions,
+    store_summary,
+)
+from consumers.knowledge.extraction import extract_graph
+from consumers.knowledge.graph import Named, Related, store_graph
+from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
+from consumers.knowledge.questioning import generate_questions
+from consumers.knowledge.slots import finish_slot
+from consumers.knowledge.summarising import TooLittleText, first_words, summarise
+from consumers.knowledge.tables import Chunk, Knowledge
+from consumers.knowledge.tagging import Tag, match_tags
+from consumers.knowledge.tags import Pick, store_tags, tags_of
+from consumers.services import Services
+from contracts.jobs import JobPayload
+from contracts.knowledge import ImageStatus
+from contracts.payloads.documents import DocumentPayload, ImageMultimodal
+from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, QuestionGeneration, SummaryGeneration
+from pipeline import Context, DeadLetter, on
+
+SURE: Final = 0.75
+"""A tag is given from this confidence on (facts 1.12)."""
+MAX_TAGGED_CHARS: Final = 16_000
+
+Store = Callable[[AsyncSession], Awaitable[object]]
+
+
+async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
+    """Read the words in one picture; the last one to end starts post-processing."""
+    services = ctx.services
+    reading = await _reading(job, services)
+
+    async def store(session: AsyncSession) -> None:
+        await store_picture(session, services.search, job.knowledge_id, job.attempt, reading)
+
+    await _close(job, ctx, store)
+
+
+async def _reading(job: ImageMultimodal, services: Services) -> Reading:
+    if reason := why_unread():
+        return Reading(job.image_index, ImageStatus.SKIPPED, reason)
+    settings = services.settings
+    try:
+        data = await services.files.read(job.image_url)
+        words = await read_words(data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb)
+    except UnreadablePicture as problem:
+        return Reading(job.image_index, ImageStatus.FAILED, str(problem))
+    pieces = split(words)
+    vectors = await services.embedder.embed([piece.text for piece in pieces])
+    passages = [Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)]
+    return Reading(job.image_index, ImageStatus.READ, words=passages, model=services.embedder.model)
+
+
+async def picture_lost(job: ImageMultimodal, letter: DeadLetter, services: Services) -> None:
+    """A picture whose job died counts as read, without words."""
+    reading = Reading(job.image_index, ImageStatus.FAILED, letter.error)
+    async with services.outbox.transaction() as session:
+        if (await finish_slot(session, letter.job_id, job.knowledge_id, job.attempt)).ours:
+            await store_picture(session, services.search, job.knowledge_id, job.attempt, reading)
+
+
+async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
+    """Summarise a document; the last attempt falls back to its first words rather than to none."""
+    services = ctx.services
+    found = await _document(job, services)
+    async with services.outbox.transaction(ctx.job) as session:
+        if found is None or not await begin_summary(session, job.knowledge_id, job.attempt):
+            return
+    async with services.database.read() as session:
+        chunks = await chunks_of(session, job.knowledge_id, job.attempt)
+    text = "\n\n".join(chunk.text for chunk in chunks)
+    try:
+        written = await summarise(text, services.embedder)
+    except TooLittleText:
+        written = first_words(text)
+    except Exception:
+        if not ctx.final:
+            raise
+        ctx.log.warning("falls back to the first words", exc_info=True)
+        written = first_words(text)
+    (vector,) = await services.embedder.embed([written.text])
+    summary = Summary(text=written.text, method=written.method, vector=vector, model=services.embedder.model)
+
+    async def store(session: AsyncSession) -> None:
+        await store_summary(session, services.search, found, job.attempt, summary)
+
+    if job.refresh:
+        async with services.outbox.transaction(ctx.job) as session:
+            await store(session)
+    else:
+        await _close(job, ctx, store)
+
+
+async def summary_lost(job: SummaryGeneration, letter: DeadLetter, services: Services) -> None:
+    """A document whose summary job died goes on without a summary."""
+    async with services.outbox.transaction() as session:
+        await fail_summary(session, job.knowledge_id, job.attempt)
+        await finish_slot(session, letter.job_id, job.knowledge_id, job.attempt)
+
+
+async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> None:
+    """Write the questions that a batch of chunks answers."""
+    services = ctx.services
+    around = [ident for ident in (job.prev_chunk_id, job.next_chunk_id) if ident]
+    async with services.database.read() as session:
+        known = await chunks_by_id(session, [*job.chunk_ids, *around])
+    chunks = [known[ident] for ident in job.chunk_ids if ident in known]
+    previous, following = (known.get(ident or "") for ident in (job.prev_chunk_id, job.next_chunk_id))
+    written = await asyncio.to_thread(
+        generate_questions,
+        [_passage(chunk) for chunk in chunks],
+        count=job.question_count,
+        language=job.language,
+        before=_passage(previous) if previous else None,
+        after=_passage(following) if following else None,
+    )
+    pairs = [(chunk, text) for chunk, texts in zip(chunks, written, strict=True) for text in texts]
+    vectors = await services.embedder.embed([text for _, text in pairs])
+    asked = [
+        Asked(chunk=chunk, text=text, vector=vector) for (chunk, text), vector in zip(pairs, vectors, strict=True)
+    ]
+
+    async def store(session: AsyncSession) -> None:
+        await store_questions(
+            session, services.search, asked, method="extractive", model=services.embedder.model
+        )
+
+    await _close(job, ctx, store)
+
+
+async def extract_entities(job: ChunkExtract, ctx: Context[Services]) -> None:
+    """Add the entities and relations of one chunk to the graph of its base."""
+    services = ctx.services
+    async with services.database.read() as session:
+        chunk = (await chunks_by_id(session, [job.chunk_id])).get(job.chunk_id)
+        found = await document(session, chunk.knowledge_id) if chunk else None
+    if chunk is None or found is None:
+        await _close(job, ctx, None)
+        return
+    graph = await asyncio.to_thread(extract_graph, chunk.text, found.language)
+    entities = [Named(entity.name, entity.kind, entity.mentions) for entity in graph.entities]
+    relations = [Related(r.source, r.target, r.kind, r.evidence) for r in graph.relations]
+
+    async def store(session: AsyncSession) -> None:
+        await store_graph(session, chunk.knowledge_base_id, chunk, entities, relations)
+
+    await _close(job, ctx, store)
+
+
+async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
+    """Give a document the tags of its base's own list that clearly fit. The document does not wait for this."""
+    services = ctx.services
+    async with services.database.read() as session:
+        listed = await tags_of(session, job.knowledge_base_id)
+        chunks = await chunks_of(session, job.knowledge_id, job.attempt)
+    if not listed or not chunks:
+        ctx.log.info("nothing to do", tags=len(listed), chunks=len(chunks))
+        return
+    text = "\n\n".join(chunk.text for chunk in chunks)[:MAX_TAGGED_CHARS]
+    tags = [Tag(tag.id, tag.name, tag.description) for tag in listed]
+    matches = await match_tags(text, tags, services.embedder)
+    picks = [Pick(match.tag.id, match.confidence) for match in matches if match.confidence >= SURE]
+    async with services.outbox.transaction(ctx.job) as session:
+        await store_tags(session, job.knowledge_id, job.attempt, picks, method="extractive")
+
+
+async def slot_lost(job: DocumentPayload | ChunkExtract, letter: DeadLetter, services: Services) -> None:
+    """A document does not wait for an enrichment whose job died."""
+    async with services.outbox.transaction() as session:
+        await finish_slot(session, letter.job_id, job.knowledge_id or "", job.attempt)
+
+
+HANDLERS: Final = (
+    on(ImageMultimodal, read_picture, on_archived=picture_lost),
+    on(SummaryGeneration, write_summary, on_archived=summary_lost),
+    on(QuestionGeneration, write_questions, on_archived=slot_lost),
+    on(ChunkExtract, extract_entities, on_archived=slot_lost),
+    on(KnowledgeAutoTag, tag_document),
+)
+
+
+async def _close(job: Any, ctx: Context[Services], store: Store | None) -> None:
+    """Close the slot that has this job's id and, if it was open, store the result with it."""
+    async with ctx.services.outbox.transaction(ctx.job) as session:
+        done = await finish_slot(session, ctx.id, job.knowledge_id or "", job.attempt)
+        if done.ours and store is not None:
+            await store(session)
+    ctx.log.info("slot", outcome=done.value)
+
+
+async def _document(job: DocumentPayload, services: Services) -> Knowledge | None:
+    async with services.database.read() as session:
+        return await document(session, job.knowledge_id)
+
+
+def _passage(chunk: Chunk) -> Any:
+    from consumers.knowledge.questioning import Source
+
+    return Source(chunk.text, tuple(chunk.heading))

@@ -1,0 +1,102 @@
+"""Bringing files in: found on disk, copied into the file store, registered in a base."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register
+from consumers.knowledge.files import file_key
+from consumers.knowledge.tables import KnowledgeBase
+from consumers.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file named on the command line or found below a folder; `problem` says why it cannot be read."""
+
+    path: Path
+    problem: str = ""
+
+
+def find_files(paths: Iterable[Path], *, leave_out: Path) -> Iterator[Found]:
+    """Yield every file below `paths`, each once, in order of their names.
+
+    Hidden files and folders are passed over unless named themselves, and so is the folder `leave_out`.
+    Folders behind links are not followed: they could lead in circles.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        for found in _walk(path, leave_out.resolve()) if path.is_dir() else (Found(path),):
+            if (place := os.path.abspath(found.path)) not in seen:
+                seen.add(place)
+                yield found
+
+
+def _walk(folder: Path, leave_out: Path) -> Iterator[Found]:
+    if folder.resolve() == leave_out:
+        return
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        yield Found(folder, f"the folder cannot be read: {error.strerror}; check its permissions")
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        path = folder / entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(path, leave_out)
+        elif not entry.is_dir():
+            yield Found(path)
+
+
+class CannotTakeIn(Exception):  # noqa: N818 - named as a person would say it
+    """A file that cannot be read; nothing is known of its content, so what was read of it before stays."""
+
+
+async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Registered:
+    """Register a file, and start its processing unless this very content is there or under way.
+
+    Raises CannotTakeIn; StoreUnavailable, StoreFull, FileStoreError.
+    """
+    if found.problem:
+        raise CannotTakeIn(found.problem)
+    try:
+        size = found.path.stat().st_size
+        limit = services.settings.max_file_mb
+        if size > limit << 20:
+            raise CannotTakeIn(
+                f"it has {size >> 20} MB, the limit is {limit}: split it, or raise STREAMLANE_MAX_FILE_MB"
+            )
+        key = await asyncio.to_thread(file_key, "originals", found.path, found.path.name)
+        await services.files.put(key, found.path)
+    except OSError as error:
+        raise CannotTakeIn(f"the file cannot be read: {error.strerror or error}; check that it is there and yours") from None
+    settings = KnowledgeBaseSettings.model_validate(kb.settings)
+    options = ProcessOptions(
+        read_pictures=settings.read_pictures,
+        ask_questions=settings.ask_questions,
+        question_count=settings.question_count,
+    )
+    async with services.outbox.transaction() as session:
+        return await register(session, kb, _described(found.path, size, key), options)
+
+
+def _described(path: Path, size: int, key: str) -> SourceFile:
+    name = _printable(path.name)
+    return SourceFile(
+        source=_printable(os.path.abspath(path)),
+        file_name=name,
+        file_type=Path(name).suffix.lower().lstrip(".")[:32],
+        file_hash=Path(key).stem,
+        file_size=size,
+        file_key=key,
+    )
+
+
+def _printable(text: str) -> str:
+    """Return a file name as text that any database can hold: bytes that are not UTF-8 are shown as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,49 @@
+"""What handlers need, built once per process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from consumers.knowledge.embedding import Embedder, LocalEmbedder
+from consumers.knowledge.files import FileStore, FolderStore
+from consumers.knowledge.search import SearchStore
+from consumers.knowledge.search_sqlite import SqliteSearch
+from consumers.migrations.migrate import upgrade
+from pipeline import Database, Outbox, Pipeline, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The outside world, as handlers see it."""
+
+    settings: Settings
+    database: Database
+    outbox: Outbox
+    files: FileStore
+    search: SearchStore
+    embedder: Embedder
+
+
+@asynccontextmanager
+async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
+    """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
+    settings = pipeline.settings
+    url = (
+        settings.database_url.get_secret_value()
+        if settings.database_url
+        else f"sqlite:///{settings.data_dir.absolute() / 'streamlane.db'}"
+    )
+    await asyncio.to_thread(upgrade, url)
+    database = Database.open(url)
+    try:
+        yield Services(
+            settings=settings,
+            database=database,
+            outbox=Outbox(database, pipeline.enqueue_many),
+            files=FolderStore(settings.data_dir / "files"),
+            search=SqliteSearch(database),
+            embedder=LocalEmbedder(),
+        )
+    finally:
+        await database.close()
