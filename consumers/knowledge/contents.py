@@ -12,7 +12,7 @@ from consumers.knowledge import ids
 from consumers.knowledge.graph import forget_mentions
 from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vector
 from consumers.knowledge.slots import Child, open_slots
-from consumers.knowledge.tables import Chunk, Image, Knowledge
+from consumers.knowledge.tables import Chunk, Image, Knowledge, table_of
 from consumers.knowledge.tables_graph import KnowledgeTag
 from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, sources
 from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
@@ -247,7 +247,7 @@ async def _add_chunks(
         )
         for chunk_id, position, passage in placed
     ]
-    await insert_new(session, Chunk.__table__, rows)
+    await insert_new(session, table_of(Chunk), rows)
     if entries:
         await index.put(session, entries)
 
@@ -267,4 +267,4 @@ async def _add_images(session: AsyncSession, place: _Place, pictures: Sequence[P
         }
         for position, picture in enumerate(pictures)
     ]
-    await insert_new(session, Image.__table__, rows)
+    await insert_new(session, table_of(Image), rows)

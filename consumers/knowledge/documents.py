@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.contents import drop_contents
 from consumers.knowledge.search import SearchStore
-from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from contracts.jobs import new_id
 from contracts.knowledge import ParseStatus, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
@@ -123,7 +123,7 @@ async def register(
     knowledge_id = found.id if found else new_id()
     attempt = found.attempt if found else 1
     if entry is Entry.CREATED:
-        await insert_new(session, Knowledge.__table__, [_new_row(kb, knowledge_id, file)])
+        await insert_new(session, table_of(Knowledge), [_new_row(kb, knowledge_id, file)])
     elif entry in {Entry.CHANGED, Entry.RETRIED}:
         attempt += 1
         await session.execute(

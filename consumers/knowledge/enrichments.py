@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
 from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vector
-from consumers.knowledge.tables import Chunk, Knowledge, Question
+from consumers.knowledge.tables import Chunk, Knowledge, Question, table_of
 from contracts.knowledge import KEEPS_RESULTS, SummaryStatus
 from pipeline.store import changed, insert_new, now_ms
 
@@ -102,7 +102,7 @@ async def store_questions(
                 model=model if one.vector is not None else "",
             )
         )
-    await insert_new(session, Question.__table__, rows)
+    await insert_new(session, table_of(Question), rows)
     if entries:
         await index.put(session, entries)
 

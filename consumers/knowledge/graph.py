@@ -7,7 +7,7 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
-from consumers.knowledge.tables import Chunk
+from consumers.knowledge.tables import Chunk, table_of
 from consumers.knowledge.tables_graph import Entity, EntityMention, Relation, RelationEvidence
 from pipeline.store import insert_new, upsert
 
@@ -39,7 +39,7 @@ async def store_graph(
     named = {ids.entity(kb_id, one.name): one for one in entities}
     await insert_new(
         session,
-        Entity.__table__,
+        table_of(Entity),
         [
             {"id": key, "knowledge_base_id": kb_id, "name": one.name[:255], "kind": one.kind[:64]}
             for key, one in named.items()
@@ -47,7 +47,7 @@ async def store_graph(
     )
     await upsert(
         session,
-        EntityMention.__table__,
+        table_of(EntityMention),
         [{"entity_id": key, "count": one.count, **here} for key, one in named.items()],
         replace=["count"],
     )
@@ -58,7 +58,7 @@ async def store_graph(
             related[ids.relation(kb_id, source, target, one.kind)] = (source, target, one)
     await insert_new(
         session,
-        Relation.__table__,
+        table_of(Relation),
         [
             {
                 "id": key,
@@ -72,7 +72,7 @@ async def store_graph(
     )
     await upsert(
         session,
-        RelationEvidence.__table__,
+        table_of(RelationEvidence),
         [
             {"relation_id": key, "evidence": one.evidence, **here}
             for key, (_, _, one) in sorted(related.items())

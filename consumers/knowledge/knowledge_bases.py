@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Select, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tables import KnowledgeBase, table_of
 from contracts.jobs import new_id
 from pipeline.store import insert_new, now_ms
 
@@ -31,7 +31,7 @@ async def ensure_base(
         "created_at": now,
         "updated_at": now,
     }
-    await insert_new(session, KnowledgeBase.__table__, [row])
+    await insert_new(session, table_of(KnowledgeBase), [row])
     return (await session.scalars(_named(tenant_id, name))).one()
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import bindparam, delete, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
-from consumers.knowledge.tables import Knowledge, Slot
+from consumers.knowledge.tables import Knowledge, Slot, table_of
 from contracts.jobs import JobPayload
 from contracts.knowledge import ParseStatus, SlotKind, SummaryStatus, sources
 from contracts.payloads.documents import KnowledgePostProcess
@@ -60,7 +60,7 @@ async def open_slots(
         for c in children
         if c.slot
     ]
-    await insert_new(session, Slot.__table__, rows)
+    await insert_new(session, table_of(Slot), rows)
     await Outbox.add_many(session, [(child.id, child.payload) for child in children])
 
 
@@ -98,22 +98,16 @@ async def finish_slot(session: AsyncSession, slot_id: str, knowledge_id: str, at
     Whether it moves is never decided from what was read before: the update has the condition. It is tried also when
     the slot is closed already, which is harmless.
     """
-    row = (
-        await session.execute(
-            select(Knowledge.attempt, Knowledge.parse_status, Knowledge.parsed_attempt)
-            .add_columns(Knowledge.tenant_id, Knowledge.knowledge_base_id, Knowledge.language)
-            .where(Knowledge.id == knowledge_id)
-            .with_for_update()  # two that close the last two slots at once must see each other
-        )
-    ).one_or_none()
-    closed = await changed(session, delete(Slot).where(Slot.id == slot_id))
+    document = {"knowledge_id": knowledge_id, "of_attempt": attempt}
+    row = (await session.execute(_STANDS, document)).one_or_none()
+    closed = await changed(session, _CLOSE, {"slot_id": slot_id})
     if row is None or row.attempt != attempt:
         return Finish.CLOSED
     moved = False
     if row.parse_status is ParseStatus.FINALIZING:
-        moved = await _complete(session, knowledge_id, attempt)
+        moved = bool(await changed(session, _COMPLETE, {**document, "now": now_ms()}))
     elif row.parse_status is ParseStatus.PROCESSING and row.parsed_attempt == attempt:
-        moved = not await session.scalar(select(_open(knowledge_id, attempt)))
+        moved = not await session.scalar(_IS_OPEN, document)
         if moved:
             job = KnowledgePostProcess(
                 tenant_id=row.tenant_id,
@@ -128,18 +122,29 @@ async def finish_slot(session: AsyncSession, slot_id: str, knowledge_id: str, at
     return Finish.LAST if moved else Finish.COUNTED
 
 
-async def _complete(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
-    now = now_ms()
-    return bool(
-        await changed(
-            session,
-            update(Knowledge)
-            .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
-            .where(Knowledge.parse_status.in_(sources("finish_slot")), ~_open(knowledge_id, attempt))
-            .values(parse_status=ParseStatus.COMPLETED, error_message="", processed_at=now, updated_at=now),
-        )
+# Written once, because a statement takes as long to build as to run, and each chunk of each document closes a slot.
+
+_knowledges, _slots = table_of(Knowledge).c, table_of(Slot).c
+
+_OPEN = exists().where(
+    _slots.knowledge_id == bindparam("knowledge_id"), _slots.attempt == bindparam("of_attempt")
+)
+_IS_OPEN = select(_OPEN)
+_STANDS = (
+    select(_knowledges.attempt, _knowledges.parse_status, _knowledges.parsed_attempt)
+    .add_columns(_knowledges.tenant_id, _knowledges.knowledge_base_id, _knowledges.language)
+    .where(_knowledges.id == bindparam("knowledge_id"))
+    .with_for_update()  # two that close the last two slots at once must see each other
+)
+_CLOSE = delete(table_of(Slot)).where(_slots.id == bindparam("slot_id"))
+_COMPLETE = (
+    update(table_of(Knowledge))
+    .where(_knowledges.id == bindparam("knowledge_id"), _knowledges.attempt == bindparam("of_attempt"))
+    .where(_knowledges.parse_status.in_(sources("finish_slot")), ~_OPEN)
+    .values(
+        parse_status=ParseStatus.COMPLETED,
+        error_message="",
+        processed_at=bindparam("now"),
+        updated_at=bindparam("now"),
     )
-
-
-def _open(knowledge_id: str, attempt: int) -> Any:
-    return exists().where(Slot.knowledge_id == knowledge_id, Slot.attempt == attempt)
+)

@@ -5,7 +5,7 @@ are derived from where the text stood, so that a job which runs twice writes the
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from sqlalchemy import (
     JSON,
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Index,
     MetaData,
     String,
+    Table,
     Text,
     UniqueConstraint,
     text,
@@ -56,6 +57,11 @@ class Row(DeclarativeBase):
         list[str]: JSON(),
         **_WORDS,
     }
+
+
+def table_of(row: type[Row]) -> Table:
+    """Return the table itself: what needs no objects is said of it, and runs in half the time."""
+    return cast(Table, row.__table__)
 
 
 class KnowledgeBase(Row):

@@ -7,7 +7,7 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_graph import KnowledgeTag, Tag
 from contracts.knowledge import KEEPS_RESULTS
 from pipeline.store import insert_new, upsert
@@ -29,7 +29,7 @@ async def ensure_tags(session: AsyncSession, kb_id: str, tags: Mapping[str, str]
     }
     await upsert(
         session,
-        Tag.__table__,
+        table_of(Tag),
         [{"id": key, **row} for key, row in rows.items()],
         replace=["description"],
     )
@@ -57,7 +57,7 @@ async def store_tags(
         {"knowledge_id": knowledge_id, "tag_id": pick.tag_id, "confidence": pick.confidence, "method": method}
         for pick in picks
     ]
-    await insert_new(session, KnowledgeTag.__table__, rows)
+    await insert_new(session, table_of(KnowledgeTag), rows)
     return True
 
 

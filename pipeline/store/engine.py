@@ -5,22 +5,26 @@ time anyway, and a transaction that begins IMMEDIATE waits for its turn at its f
 read that could be stale by then. Other processes wait in line through the busy timeout.
 """
 
+import asyncio
 import errno
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Self
 
+from aiosqlite import Connection
 from sqlalchemy import URL, Engine, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
+from pipeline.store.visits import VisitedConnection
 
 BUSY_S: Final = 30.0
 READERS: Final = 3
+READ_ONLY: Final = ("PRAGMA query_only = ON",)
+PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
 
 _FULL: Final = {sqlite3.SQLITE_FULL}
 _AWAY: Final = {
@@ -53,19 +57,22 @@ class Database:
         target = sqlite_url(url).set(drivername="sqlite+aiosqlite")
 
         def engine(size: int, begin: str, *pragmas: str) -> AsyncEngine:
-            made = create_async_engine(
+            async def connect() -> Connection:
+                return await VisitedConnection(
+                    lambda: _connect(target.database or "", busy_s, *pragmas), begin
+                )
+
+            return create_async_engine(
                 target,
+                async_creator=connect,
                 pool_size=size,
                 max_overflow=0,
                 pool_timeout=busy_s,
                 pool_reset_on_return=None,  # a session ends its transaction itself
             )
-            prepare_connections(made.sync_engine, begin, busy_s, *pragmas)
-            return made
 
-        return cls(
-            target, engine(1, "BEGIN IMMEDIATE"), engine(READERS, "BEGIN DEFERRED", "PRAGMA query_only = ON")
-        )
+        writer, reader = engine(1, "BEGIN IMMEDIATE"), engine(READERS, "BEGIN DEFERRED", *READ_ONLY)
+        return cls(target, writer, reader)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
@@ -73,22 +80,34 @@ class Database:
 
         Raises StoreUnavailable, StoreFull; after an error in the commit itself it may have happened.
         """
+        session = AsyncSession(self._writer, expire_on_commit=False, autoflush=False)
         with store_errors(self.url):
-            session = AsyncSession(self._writer, expire_on_commit=False, autoflush=False)
-            async with session, session.begin():
+            try:
                 yield session
+                await session.commit()
+            except BaseException:
+                await _close(session)
+                raise
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:
         """One snapshot to read from. Raises StoreUnavailable."""
+        session = AsyncSession(self._reader, expire_on_commit=False, autoflush=False)
         with store_errors(self.url):
-            async with AsyncSession(self._reader, expire_on_commit=False, autoflush=False) as session:
+            try:
                 yield session
+            finally:
+                await _close(session)
 
     async def close(self) -> None:
         """Close every connection; running transactions are the caller's to end first."""
         await self._writer.dispose()
         await self._reader.dispose()
+
+
+async def _close(session: AsyncSession) -> None:
+    """Roll back and give the connection back, to the end even if this task is cancelled meanwhile."""
+    await asyncio.shield(asyncio.ensure_future(session.close()))
 
 
 def sqlite_url(url: str | URL) -> URL:
@@ -105,25 +124,27 @@ def sqlite_url(url: str | URL) -> URL:
 
 
 def prepare_connections(engine: Engine, begin: str, busy_s: float, *pragmas: str) -> None:
-    """Give each new connection its settings, and begin each transaction with `begin` instead of the driver's guess."""
+    """Make the connections of a synchronous engine like ours; each of its transactions starts with `begin`."""
 
     @event.listens_for(engine, "connect")
-    def _connected(connection: DBAPIConnection, _record: Any) -> None:
+    def _connected(connection: Any, _record: object) -> None:
         connection.isolation_level = None
-        cursor = connection.cursor()
-        for pragma in (
-            f"PRAGMA busy_timeout = {round(busy_s * 1000)}",
-            "PRAGMA journal_mode = WAL",
-            "PRAGMA synchronous = FULL",
-            "PRAGMA foreign_keys = ON",
-            *pragmas,
-        ):
-            cursor.execute(pragma)
-        cursor.close()
+        _prepare(connection, busy_s, *pragmas)
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Any) -> None:
         connection.exec_driver_sql(begin)
+
+
+def _connect(path: str, busy_s: float, *pragmas: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    _prepare(connection, busy_s, *pragmas)
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, busy_s: float, *pragmas: str) -> None:
+    for pragma in (f"PRAGMA busy_timeout = {round(busy_s * 1000)}", *PRAGMAS, *pragmas):
+        connection.execute(pragma)
 
 
 @contextmanager

@@ -1,43 +1,42 @@
 """Statements as the store's users say them: conditional writes, and inserts that may meet the same row again."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, cast
 
-from sqlalchemy import CursorResult, Executable, FromClause
+from sqlalchemy import CursorResult, Executable, Table
 from sqlalchemy.ext.asyncio import AsyncSession
 
 BATCH: Final = 500
 Row = Mapping[str, Any]
 
 
-async def changed(session: AsyncSession, statement: Executable) -> int:
+async def changed(session: AsyncSession, statement: Executable, values: Row | None = None) -> int:
     """Run a conditional UPDATE or DELETE and return how many rows met its condition."""
-    result = await session.execute(statement, execution_options={"synchronize_session": False})
+    result = await session.execute(statement, values, execution_options={"synchronize_session": False})
     return cast("CursorResult[Any]", result).rowcount
 
 
-async def insert_new(session: AsyncSession, table: FromClause, rows: Sequence[Row]) -> None:
+async def insert_new(session: AsyncSession, table: Table, rows: Sequence[Row]) -> None:
     """Insert what is not there yet: a row whose key is taken stays as it is."""
     if rows:
-        await session.execute(_insert(session, table).on_conflict_do_nothing(), list(rows))
+        await session.execute(_insert(session.get_bind().dialect.name, table), list(rows))
 
 
-async def upsert(
-    session: AsyncSession, table: FromClause, rows: Sequence[Row], *, replace: Sequence[str]
-) -> None:
+async def upsert(session: AsyncSession, table: Table, rows: Sequence[Row], *, replace: Sequence[str]) -> None:
     """Insert rows; where the primary key is taken, replace these columns."""
     if rows:
-        statement = _insert(session, table)
-        await session.execute(
-            statement.on_conflict_do_update(
-                index_elements=list(table.primary_key),
-                set_={name: statement.excluded[name] for name in replace},
-            ),
-            list(rows),
-        )
+        await session.execute(_insert(session.get_bind().dialect.name, table, *replace), list(rows))
 
 
-def _insert(session: AsyncSession, table: FromClause) -> Any:
+@cache
+def _insert(dialect: str, table: Table, *replace: str) -> Any:
     """PostgreSQL and SQLite have the same ON CONFLICT, each in its own module."""
-    return import_module(f"sqlalchemy.dialects.{session.get_bind().dialect.name}").insert(table)
+    statement = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
+    if not replace:
+        return statement.on_conflict_do_nothing()
+    return statement.on_conflict_do_update(
+        index_elements=list(table.primary_key),
+        set_={name: statement.excluded[name] for name in replace},
+    )

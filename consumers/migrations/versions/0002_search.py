@@ -32,8 +32,10 @@ TABLES = (
         puts INTEGER NOT NULL DEFAULT 0,
         drops INTEGER NOT NULL DEFAULT 0
     )""",
+    # The words come folded and split; all that is left to the tokenizer is to cut at spaces. Letters that are newer
+    # than its Unicode tables are C* to it.
     """CREATE VIRTUAL TABLE search_words USING fts5(
-        base, words, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'"
+        base, words, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* C*'"
     )""",
     "CREATE VIRTUAL TABLE search_vocabulary USING fts5vocab(search_words, 'row')",
 )
