@@ -81,7 +81,7 @@ class SearchStore(Protocol):
         model: str,
         limit: int = 10,
     ) -> list[Hit]:
-        """The best passages of some bases for any text whatever, at most 100.
+        """The best passages of some bases for any text whatever, at most 100; none for a text without a word.
 
         Only vectors of the same model and length are compared; without one, words decide.
         """

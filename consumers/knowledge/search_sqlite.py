@@ -147,13 +147,16 @@ class SqliteSearch:
         Raises StoreUnavailable, and ValueError for a vector that cannot be compared.
         """
         limit = max(0, min(limit, MAX_HITS))
-        if not kb_ids or not limit:
-            return []
         wanted = None if vector is None else _unit(vector)
-        return await asyncio.to_thread(self._search, list(dict.fromkeys(kb_ids)), text, wanted, model, limit)
+        patterns = query_terms(text)
+        if not (kb_ids and patterns and limit):
+            return []
+        return await asyncio.to_thread(
+            self._search, list(dict.fromkeys(kb_ids)), patterns, wanted, model, limit
+        )
 
     def _search(
-        self, kb_ids: list[str], query: str, wanted: Vector | None, model: str, limit: int
+        self, kb_ids: list[str], patterns: list[str], wanted: Vector | None, model: str, limit: int
     ) -> list[Hit]:
         with store_errors(self._url), self._engine.connect() as connection:
             by_meaning: list[Candidate] = []
@@ -166,14 +169,14 @@ class SqliteSearch:
                 ]
                 seqs = json.dumps([seq for _, seq in sorted(near, key=closest_first)])
                 by_meaning = _candidates(connection.execute(_BY_SEQS, {"seqs": seqs}))
-            by_words = _by_words(connection, kb_ids, query)
+            by_words = _by_words(connection, kb_ids, patterns)
             # Twice as many as asked for, because a passage may show one that comes later.
             return _hits(connection, rank([by_meaning, by_words], 2 * limit), limit)
 
 
-def _by_words(connection: Connection, kb_ids: Sequence[str], query: str) -> list[Candidate]:
+def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[str]) -> list[Candidate]:
     """Entries that share words with the query, by bm25, the rarest words first while the reading is affordable."""
-    asked = json.dumps([[pattern, *_range(pattern)] for pattern in query_terms(query)])
+    asked = json.dumps([[pattern, *_range(pattern)] for pattern in patterns])
     counted = [row for row in connection.execute(_FREQUENCIES, {"asked": asked}) if row.frequency]
     chosen: list[str] = []
     read = 0

@@ -15,7 +15,7 @@ MAX_QUERY_TERMS = 64
 MAX_TERM_CHARS = 64
 
 # Thai, Lao, Khmer, Burmese; CJK radicals to the unified ideographs with kana between; Hangul; compatibility forms.
-_DENSE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_DENSE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 _RUN = re.compile(rf"([{_DENSE}]+)|[^\W_{_DENSE}]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
