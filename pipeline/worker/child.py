@@ -10,7 +10,6 @@ import os
 import pickle
 import queue
 import resource
-import runpy
 import signal
 import socket
 import sys
@@ -42,6 +41,7 @@ def main(descriptor: int, parent: int) -> None:
     threading.Thread(target=_receive, args=(channel, calls), daemon=True).start()
     sys.path[:] = pickle.loads(calls.get())  # noqa: S301 - from our own parent
     _send(channel, pickle.dumps(None))
+    os.nice(NICE)  # the parent's event loop goes first
     while True:
         _send(channel, _answer(calls.get()))
 
@@ -53,7 +53,6 @@ def _end_with(parent: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    os.nice(NICE)
     if parent and sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
         if os.getppid() != parent:
@@ -130,6 +129,8 @@ def _adopt(module: str | None, path: str | None) -> None:
     """Give the parent's main module to functions and classes defined in it, without running its main part."""
     if "__mp_main__" in sys.modules:
         return
+    import runpy
+
     adopted = type(sys)("__mp_main__")
     sys.modules["__mp_main__"] = sys.modules["__main__"] = adopted
     if module is not None:

@@ -1,0 +1,143 @@
+"""PDF to Markdown, by two engines that check each other.
+
+pdf-oxide finds headings and tables, and sometimes tears a form or a table apart; pdfium (in kreuzberg) only reads
+lines, in the order in which the page was written. Where both read the same words in the same order, the structure
+of the first is believed; where they differ, the lines of the second.
+"""
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from consumers.knowledge.parsed import Limits, UnreadableDocument
+from consumers.knowledge.pictures import Found
+from consumers.knowledge.rendering import html_to_markdown, kreuzberg_config
+
+LEAST_AGREEMENT = 0.8
+FEWEST_LETTERS = 16  # of a page with pictures; fewer are a page number under a scan
+DPI = 150
+POINTS = 72  # an inch has
+MIME = "application/pdf"
+WORD = re.compile(r"\w+")
+BROKEN_WORD = re.compile(r"(\w+)- (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Pdf:
+    text: str
+    title: str | None
+    pages: int
+    pictures: list[Found]
+
+
+def read(path: Path, limits: Limits) -> Pdf:
+    """All pages. Raises UnreadableDocument when the file is encrypted or damaged."""
+    lines, title = _lines_by_pdfium(path)
+    document = _open_by_oxide(path)
+    count = int(document.page_count) if document is not None else len(lines)
+    texts: list[str] = []
+    pictures: list[Found] = []
+    for page in range(count):
+        plain = lines[page] if page < len(lines) else ""
+        texts.append(_agreed(_structure_by_oxide(document, page), plain))
+        if len(pictures) <= limits.pictures:
+            pictures += _pictures(path, document, page, texts[-1], limits)
+    return Pdf("\n\n".join(filter(None, texts)), title, count, pictures)
+
+
+def _lines_by_pdfium(path: Path) -> tuple[list[str], str | None]:
+    import kreuzberg
+
+    config = kreuzberg_config(
+        output_format="plain",
+        pages=kreuzberg.PageConfig(extract_pages=True),
+        content_filter=kreuzberg.ContentFilterConfig(
+            include_headers=True, include_footers=True, include_watermarks=True, strip_repeating_text=False
+        ),
+    )
+    result = kreuzberg.extract_file_sync(str(path), MIME, config)
+    return [page["content"].strip() for page in result.pages or []], result.metadata.get("title")
+
+
+def _open_by_oxide(path: Path) -> Any:
+    """The document, or None when this engine cannot open what the other has opened."""
+    import pdf_oxide
+
+    pdf_oxide.disable_logging()
+    with _tolerated():
+        return pdf_oxide.PdfDocument(str(path))
+    return None  # type: ignore[unreachable] # the block above may pass over its error
+
+
+def _structure_by_oxide(document: Any, page: int) -> str:
+    text = ""
+    if document is not None:
+        with _tolerated():
+            text = html_to_markdown(_joined(document.to_html(page)))
+    return text
+
+
+def _agreed(structured: str, plain: str) -> str:
+    if not structured or not plain:
+        return structured or plain
+    return structured if agreement(structured, plain) >= LEAST_AGREEMENT else plain
+
+
+def agreement(one: str, other: str) -> float:
+    """0 to 1: how many of the pairs of neighbouring words of `other` are neighbours in `one` too."""
+    pairs = [set(itertools.pairwise(words)) for words in map(_words, (one, other))]
+    return len(pairs[0] & pairs[1]) / len(pairs[1]) if pairs[1] else 1.0
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.lower())
+
+
+def _joined(html: str) -> str:
+    """Words broken at the end of a line made whole, but not the compounds, whose parts are words of the page."""
+    known = set(_words(html))
+
+    def whole(match: re.Match[str]) -> str:
+        head, tail = match.groups()
+        compound = head.lower() in known and tail.lower() in known and (head + tail).lower() not in known
+        return f"{head}-{tail}" if compound or not tail.islower() else head + tail
+
+    return BROKEN_WORD.sub(whole, html)
+
+
+def _pictures(path: Path, document: Any, page: int, text: str, limits: Limits) -> Iterator[Found]:
+    """The pictures in a page; of a scan, which has no text, the page itself as one picture."""
+    images: list[dict[str, Any]] = []
+    if document is not None:
+        with _tolerated():
+            images = document.extract_image_bytes(page)
+    if images and sum(map(str.isalnum, text)) < FEWEST_LETTERS:
+        with _tolerated():
+            yield Found("image/png", _rendered(path, document, page, limits), page + 1, scan=True)
+            return
+    for image in images:
+        yield Found(f"image/{image['format']}", image["data"], page + 1)
+
+
+def _rendered(path: Path, document: Any, page: int, limits: Limits) -> bytes:
+    import kreuzberg
+
+    left, bottom, right, top = document.page_media_box(page)
+    width, height = max(1, abs(right - left)), max(1, abs(top - bottom))
+    allowed = POINTS * (limits.picture_pixels / (width * height)) ** 0.5
+    return bytes(kreuzberg.render_pdf_page(str(path), page, dpi=max(1, int(min(DPI, allowed)))))
+
+
+@contextlib.contextmanager
+def _tolerated() -> Iterator[None]:
+    """One engine may fail where the other succeeds; a panic of native code is a BaseException."""
+    try:
+        yield
+    except (MemoryError, KeyboardInterrupt, SystemExit, UnreadableDocument):
+        raise
+    except BaseException:  # noqa: BLE001, S110 - see above
+        pass

@@ -1,0 +1,108 @@
+"""What kreuzberg reads, as Markdown that a person, an index and a model can use."""
+
+import re
+from typing import Any
+
+HEAD = re.compile(r"<head\b", re.IGNORECASE)
+HEAD_END = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
+TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,500})</title", re.IGNORECASE)
+PICTURE = re.compile(r"\\?!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
+LINK = re.compile(r"(?<!!)\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
+ESCAPED = re.compile(r"\\([#!.~\-+=_*>\[\](){}<&])")
+PADDING = re.compile(r"[ \t]{2,}")
+RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
+BLANK_LINES = re.compile(r"\n{3,}")
+ROWS_BELOW_A_HEADER = 25
+
+
+def kreuzberg_config(**options: Any) -> Any:
+    """No cache, no OCR, no archives in archives: what a child process with limits shall do for one file."""
+    import kreuzberg
+
+    config: Any = kreuzberg.ExtractionConfig(use_cache=False, enable_quality_processing=False, **options)
+    config.disable_ocr = True
+    config.max_archive_depth = 0
+    return config
+
+
+def html_to_markdown(html: str) -> str:
+    """The words and the structure of a page, without its head, its links' addresses and its pictures."""
+    import kreuzberg
+
+    config = kreuzberg_config(
+        output_format="markdown",
+        html_options={
+            "extract_metadata": False,
+            "escape_misc": False,
+            "strip_tags": ["a", "img", "svg", "picture"],
+            "preprocessing": {
+                "enabled": True,
+                "preset": "aggressive",
+                "remove_navigation": True,
+                "remove_forms": True,
+            },
+        },
+    )
+    result = kreuzberg.extract_bytes_sync(without_head(html).encode(), "text/html", config)
+    return tidy(result.content)
+
+
+def html_title(html: str) -> str | None:
+    import html as entities
+
+    found = TITLE.search(html)
+    return " ".join(entities.unescape(found[1]).split()) if found else None
+
+
+def without_head(html: str) -> str:
+    """The head would come back as a preamble of metadata."""
+    if (start := HEAD.search(html)) and (end := HEAD_END.search(html, start.end())):
+        return (
+            html[: start.start()] + html[end.start() if end[0].lower().startswith("<body") else end.end() :]
+        )
+    return html
+
+
+def tidy(markdown: str) -> str:
+    """Without escapes, addresses and padding, which cost room in a chunk and say nothing; long tables in parts."""
+    text = LINK.sub(r"\1", PICTURE.sub(r"\1", markdown))
+    return BLANK_LINES.sub("\n\n", "\n".join(_tidy_lines(text))).strip()
+
+
+def _tidy_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    header, rule, rows, fenced = "", "", 0, False
+    for raw in text.split("\n"):
+        fenced ^= raw.startswith("```")
+        if fenced or "$" in raw:  # code, and formulas, whose backslashes mean something
+            lines.append(raw)
+            continue
+        line = ESCAPED.sub(r"\1", raw).rstrip()
+        if not line.startswith("|"):
+            header = ""
+        elif RULE.fullmatch(line) and lines and lines[-1].startswith("|"):
+            lines[-1] = PADDING.sub(" ", lines[-1])
+            header, rule, rows = lines[-1], "| --- " * (line.count("|") - 1) + "|", -1
+        if header:
+            rows += 1
+            if rows > ROWS_BELOW_A_HEADER:
+                lines += ["", header, rule]
+                rows = 1
+            line = PADDING.sub(" ", line) if rows else rule
+        lines.append(line)
+    return lines
+
+
+def table(rows: list[list[str]]) -> str:
+    """A Markdown table; a cell's own lines and bars are made harmless, short rows are filled up."""
+    width = max(map(len, rows), default=0)
+    lines = [
+        "| "
+        + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in row + [""] * (width - len(row)))
+        + " |"
+        for row in rows
+        if any(cell.strip() for cell in row)
+    ]
+    if not lines or not width:
+        return ""
+    return "\n".join(_tidy_lines("\n".join([lines[0], "| --- " * width + "|", *lines[1:]])))
