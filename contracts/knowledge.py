@@ -192,3 +192,13 @@ class SpanCode(StrEnum):
     UPSTREAM_FAILED = "UPSTREAM_FAILED"
     TASK_SUPERSEDED = "TASK_SUPERSEDED"
     TASK_STALLED = "TASK_STALLED"
+
+
+STAGE_CODES: Final = {
+    Stage.DOCREADER: SpanCode.DOCREADER_FAILED,
+    Stage.CHUNKING: SpanCode.CHUNKING_FAILED,
+    Stage.EMBEDDING: SpanCode.EMBEDDING_FAILED,
+    Stage.MULTIMODAL: SpanCode.MULTIMODAL_VLM_FAILED,
+    Stage.POSTPROCESS: SpanCode.LIST_CHUNKS_FAILED,
+}
+"""The code of a stage that failed and has nothing more exact to say."""

@@ -12,9 +12,10 @@ from consumers.knowledge import ids
 from consumers.knowledge.graph import forget_mentions
 from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vector
 from consumers.knowledge.slots import Child, open_slots
+from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Chunk, Image, Knowledge, table_of
 from consumers.knowledge.tables_graph import KnowledgeTag
-from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, sources
+from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, Stage, sources
 from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
 from pipeline.store import BATCH, insert_new, now_ms
 
@@ -56,7 +57,7 @@ class Parsed:
     captions: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What came of reading the picture at `position`; a `reason` says why there are no words."""
 
@@ -121,8 +122,13 @@ async def store_parsed(
     place = _Place(row.tenant_id, row.knowledge_base_id, knowledge_id, attempt)
     await _add_chunks(session, index, place, ChunkKind.TEXT, 0, parsed.passages, parsed.model)
     await _add_images(session, place, parsed.pictures)
+    spans = Attempt(session, knowledge_id, attempt)
+    await spans.leave({"chunks": len(parsed.passages), "images": len(parsed.pictures)})
     if empty:
+        await spans.complete()
         return Stored.EMPTY
+    if to_read:
+        await spans.enter(Stage.MULTIMODAL, {"images": len(to_read)})
     await open_slots(session, knowledge_id, attempt, _next_jobs(place, parsed, to_read))
     return Stored.READS_PICTURES if to_read else Stored.POSTPROCESSES
 

@@ -15,9 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.contents import drop_contents
 from consumers.knowledge.search import SearchStore
+from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from contracts.jobs import new_id
-from contracts.knowledge import ParseStatus, SummaryStatus, sources
+from contracts.knowledge import ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
 from pipeline.store import Outbox, changed, insert_new, now_ms
@@ -161,24 +162,29 @@ async def begin_processing(session: AsyncSession, knowledge_id: str, attempt: in
         .where(Knowledge.parse_status.in_(sources("begin")))
         .values(parse_status=ParseStatus.PROCESSING, updated_at=now_ms()),
     )
-    if moved:
-        return Begin.STARTED
-    row = (
-        await session.execute(
-            select(Knowledge.parse_status, Knowledge.attempt, Knowledge.parsed_attempt).where(
-                Knowledge.id == knowledge_id
-            )
-        )
-    ).one_or_none()
-    return decide_begin(row.parse_status, row.attempt, row.parsed_attempt, attempt) if row else Begin.GONE
+    begin = Begin.STARTED
+    if not moved:
+        columns = select(Knowledge.parse_status, Knowledge.attempt, Knowledge.parsed_attempt)
+        row = (await session.execute(columns.where(Knowledge.id == knowledge_id))).one_or_none()
+        begin = decide_begin(*row, attempt) if row else Begin.GONE
+    if begin.proceed:
+        await Attempt(session, knowledge_id, attempt).enter(Stage.DOCREADER)
+    return begin
 
 
 async def fail(
-    session: AsyncSession, index: SearchStore, knowledge_id: str, attempt: int, message: str
+    session: AsyncSession,
+    index: SearchStore,
+    knowledge_id: str,
+    attempt: int,
+    message: str,
+    *,
+    code: SpanCode | None = None,
 ) -> bool:
     """Pending, processing, finalizing → failed, for the current attempt only; nothing of the document stays findable.
 
-    `message` is one sentence for a person, cut to 8 KB. False if the attempt was not there to be failed.
+    `message` is one sentence for a person, cut to 8 KB; `code` is for the timeline, by default that of the stage.
+    False if the attempt was not there to be failed.
     """
     moved = await changed(
         session,
@@ -200,6 +206,7 @@ async def fail(
     if moved:
         await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
         await drop_contents(session, index, knowledge_id)
+        await Attempt(session, knowledge_id, attempt).fail(message, code)
     return bool(moved)
 
 

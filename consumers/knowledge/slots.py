@@ -4,6 +4,7 @@ Closing one is what a child job does once: results are stored in the transaction
 there, so a job that runs again finds its slot closed and stores nothing.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,9 +14,10 @@ from sqlalchemy import bindparam, delete, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
+from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, Slot, table_of
 from contracts.jobs import JobPayload
-from contracts.knowledge import ParseStatus, SlotKind, SummaryStatus, sources
+from contracts.knowledge import ParseStatus, SlotKind, Stage, SummaryStatus, sources
 from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.store import Outbox, changed, insert_new, now_ms
 
@@ -88,8 +90,13 @@ async def begin_finalizing(
     )
     if not moved:
         return Finalizing.NOT_OURS
+    spans = Attempt(session, knowledge_id, attempt)
+    await spans.enter(Stage.POSTPROCESS, Counter(child.payload.spec.type for child in children))
     await open_slots(session, knowledge_id, attempt, children)
-    return Finalizing.STARTED if kinds else Finalizing.COMPLETED
+    if kinds:
+        return Finalizing.STARTED
+    await spans.complete()
+    return Finalizing.COMPLETED
 
 
 async def finish_slot(session: AsyncSession, slot_id: str, knowledge_id: str, attempt: int) -> Finish:
@@ -106,9 +113,12 @@ async def finish_slot(session: AsyncSession, slot_id: str, knowledge_id: str, at
     moved = False
     if row.parse_status is ParseStatus.FINALIZING:
         moved = bool(await changed(session, _COMPLETE, {**document, "now": now_ms()}))
+        if moved:
+            await Attempt(session, knowledge_id, attempt).complete()
     elif row.parse_status is ParseStatus.PROCESSING and row.parsed_attempt == attempt:
         moved = not await session.scalar(_IS_OPEN, document)
         if moved:
+            await Attempt(session, knowledge_id, attempt).leave()
             job = KnowledgePostProcess(
                 tenant_id=row.tenant_id,
                 knowledge_base_id=row.knowledge_base_id,
