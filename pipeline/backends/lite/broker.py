@@ -1,0 +1,177 @@
+"""Jobs in one SQLite file: no server, several processes, and everything survives a restart."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from contracts.states import JobState
+from pipeline.backends.lite.claiming import Turns, claim
+from pipeline.backends.lite.connection import connect, prepare, refuse_network
+from pipeline.backends.lite.deliveries import held, release
+from pipeline.backends.lite.enqueuing import enqueue
+from pipeline.backends.lite.leases import LiteLeases
+from pipeline.backends.lite.promoting import promote
+from pipeline.backends.lite.reader import Reader
+from pipeline.backends.lite.reclaiming import reclaim
+from pipeline.backends.lite.records import find, standing
+from pipeline.backends.lite.settling import settle
+from pipeline.backends.lite.transaction import Snapshot, Transaction, array
+from pipeline.backends.lite.wakeups import Listeners, Wakeups
+from pipeline.backends.lite.watcher import Watcher
+from pipeline.backends.lite.writer import Writer
+from pipeline.broker import (
+    Delivery,
+    JobRecord,
+    NewJob,
+    Promoted,
+    Reclaimed,
+    ReclaimPolicy,
+    Settlement,
+)
+from pipeline.errors import StoreUnavailable
+from pipeline.receipt import Receipt
+
+BUSY_S: Final = 5.0
+
+
+class LiteBroker:
+    """The port `pipeline.broker.Broker` on a file. What each verb promises is said there."""
+
+    def __init__(self, path: Path, *, busy_s: float, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+        self._path = path
+        self._folder = folder
+        self._busy_s = busy_s
+        connection = connect(path, busy_s=busy_s, durable=folder is None)
+        try:
+            prepare(connection, path)
+            self.reader = Reader(path, connect(path, busy_s=busy_s))
+        except BaseException:
+            connection.close()
+            raise
+        self.writer = Writer(path, connection, self._committed, busy_s=busy_s)
+        self._watcher: Watcher | None = None
+        self._wakeups = Wakeups()
+        self._turns = Turns()
+        self._signals = Listeners()
+        self._signal_count = 0
+        self._dues = Listeners()
+        self._head: int | None = None
+
+    @classmethod
+    def open(cls, path: Path | None, *, busy_s: float = BUSY_S) -> Self:
+        """Open the queue file, made if absent; None: one for this process, gone when it is closed.
+
+        `busy_s` limits how long an operation waits while another process writes.
+
+        Raises:
+            StoreUnavailable: the file cannot be used; the message says what to do.
+            ConfigurationError: the file is another program's, or lies on a network file system.
+        """
+        if path is None:
+            folder = tempfile.TemporaryDirectory(prefix="streamlane-")
+            return cls(Path(folder.name) / "queue.db", busy_s=busy_s, folder=folder)
+        path = path.absolute()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"folder {path.parent} cannot be made: {error.strerror}") from error
+        refuse_network(path.resolve())
+        return cls(path, busy_s=busy_s, folder=None)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return await self.writer.submit(partial(enqueue, news=jobs))
+
+    async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
+        return await self.writer.submit(partial(claim, consumer=consumer, wants=wants, turns=self._turns))
+
+    async def held(self, consumer: str) -> list[Delivery]:
+        return await self.reader.run(partial(held, consumer=consumer))
+
+    async def wait_for_work(self, queues: Sequence[str], timeout: float) -> bool:
+        self._watch()
+        work = self._wakeups.expect(queues)
+        try:
+            async with asyncio.timeout(timeout):
+                if not await self.reader.run(partial(ready, queues=queues)):
+                    await work
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            self._wakeups.forget(work)
+
+    def leases(self) -> LiteLeases:
+        return LiteLeases(self._path)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
+        return await self.writer.submit(partial(settle, settlements=settlements))
+
+    async def release(self, deliveries: Sequence[Delivery]) -> int:
+        return await self.writer.submit(partial(release, deliveries=deliveries))
+
+    async def promote(self, limit: int = 500) -> Promoted:
+        def moved(transaction: Transaction) -> Promoted:
+            promoted = promote(transaction, limit)
+            self._head = promoted.next_due
+            return promoted
+
+        return await self.writer.submit(moved)
+
+    async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
+        return await self.writer.submit(partial(reclaim, policy=policy))
+
+    async def job(self, job_id: str) -> JobRecord | None:
+        return await self.reader.run(partial(find, job_id=job_id))
+
+    async def states(self, job_ids: Sequence[str]) -> list[JobState | None]:
+        known = await self.reader.run(partial(standing, ids=job_ids))
+        return [known.get(job_id) for job_id in job_ids]
+
+    def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._watch()
+        return self._signals.add(listener)
+
+    def on_due(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._watch()
+        return self._dues.add(listener)
+
+    async def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+        await self.reader.close()
+        await self.writer.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _watch(self) -> None:
+        if self._watcher is None:
+            self._watcher = Watcher(connect(self._path, busy_s=self._busy_s), self._changed)
+
+    def _committed(self, transactions: Sequence[Transaction]) -> None:
+        """Tell this process at once what it wrote itself; called in the writer's thread."""
+        self._wakeups.wake(set().union(*(one.woken for one in transactions)))
+        self._announce(min((one.due for one in transactions if one.due is not None), default=None))
+        if any(one.signalled for one in transactions):
+            self._signals.call()
+
+    def _changed(self, snapshot: Snapshot) -> None:
+        """Tell this process what anybody wrote; called in the watcher's thread."""
+        self._wakeups.wake(ready(snapshot, tuple(self._wakeups.awaited())))
+        self._announce(snapshot.run("select_next_due").fetchone()[0])
+        (signals,) = snapshot.run("select_signals").fetchone()
+        if signals != self._signal_count:
+            self._signal_count = signals
+            self._signals.call()
+
+    def _announce(self, due: int | None) -> None:
+        if due is not None and (self._head is None or due < self._head):
+            self._head = due
+            self._dues.call()
+
+
+def ready(snapshot: Snapshot, queues: Sequence[str]) -> set[str]:
+    """Return those of `queues` that have jobs to claim."""
+    return {row["queue"] for row in snapshot.run("select_ready", queues=array(queues))}

@@ -1,0 +1,54 @@
+"""Deliveries: who holds which, and handing them back."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from contracts.states import JobState
+from pipeline.backends.lite.ending import End, count, end
+from pipeline.backends.lite.transaction import Snapshot, Transaction, array
+from pipeline.broker import Delivery
+
+
+def delivery(row: sqlite3.Row, consumer: str, claimed_at: int) -> Delivery:
+    """Return an active job as its worker sees it."""
+    record = {"id": row["id"], "type": row["type"], "data": row["data"], "opts": row["opts"]}
+    return Delivery(row["queue"], row["id"], str(row["entry"]), consumer, record, claimed_at)
+
+
+def held(snapshot: Snapshot, consumer: str) -> list[Delivery]:
+    """Return what is active in this consumer's name."""
+    rows = snapshot.run("select_held", consumer=consumer)
+    return [delivery(row, consumer, row["claimed_at"]) for row in rows]
+
+
+def current(transaction: Transaction, deliveries: Sequence[Delivery]) -> list[sqlite3.Row | None]:
+    """Return the job of each delivery that is still its consumer's; the second of two alike is not."""
+    ids = array(one.job_id for one in deliveries)
+    rows = {row["id"]: row for row in transaction.run("select_active", ids=ids)}
+    found: list[sqlite3.Row | None] = []
+    for one in deliveries:
+        row = rows.get(one.job_id)
+        ours = row is not None and str(row["entry"]) == one.entry and row["consumer"] == one.consumer
+        found.append(rows.pop(one.job_id) if ours else None)
+    return found
+
+
+def release(transaction: Transaction, deliveries: Sequence[Delivery]) -> int:
+    """Active → pending, nothing counted; one that was told to stop is cancelled."""
+    rows = [row for row in current(transaction, deliveries) if row is not None]
+    told = [End(row, JobState.CANCELLED) for row in rows if row["cancel"]]
+    count(transaction, [(one.row["queue"], one.state) for one in told])
+    end(transaction, told)
+    queue_again(transaction, [(row, None) for row in rows if not row["cancel"]])
+    return len(rows)
+
+
+def queue_again(transaction: Transaction, jobs: Sequence[tuple[sqlite3.Row, str | None]]) -> None:
+    """Make jobs pending ahead of fresh ones, each with new options unless None."""
+    if jobs:
+        moves = [
+            (number, transaction.now, opts, row["seq"])
+            for number, (row, opts) in zip(transaction.numbers(len(jobs)), jobs, strict=True)
+        ]
+        transaction.run_many("requeue_job", moves)
+        transaction.woken.update(row["queue"] for row, _ in jobs)

@@ -1,0 +1,1 @@
+INSERT OR IGNORE INTO scopes (kind, id, seq) VALUES (?, ?, ?)

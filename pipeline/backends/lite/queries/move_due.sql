@@ -1,0 +1,1 @@
+UPDATE jobs SET due_at = :due WHERE seq = :seq

@@ -1,0 +1,1 @@
+UPDATE jobs SET rerun = :rerun WHERE seq = :seq

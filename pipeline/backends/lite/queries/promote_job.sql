@@ -1,0 +1,1 @@
+UPDATE jobs SET state = 'pending', entry = ? WHERE seq = ?

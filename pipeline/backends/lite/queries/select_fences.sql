@@ -1,0 +1,1 @@
+SELECT covers, cut FROM fences WHERE kind = :kind AND id = :id

@@ -1,0 +1,55 @@
+"""Jobs as people and tools see them."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from contracts.jobs import Job
+from contracts.states import ArchiveReason, JobState
+from contracts.wire import PoisonError, UnknownVersionError, decode
+from pipeline.backends.lite.transaction import Snapshot, array
+from pipeline.broker import JobRecord, Progress
+
+
+def standing(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, JobState]:
+    """Return where the jobs that were ever heard of stand; a tombstone counts."""
+    return {row["id"]: JobState(row["state"]) for row in snapshot.run("select_states", ids=array(ids))}
+
+
+def find(snapshot: Snapshot, job_id: str) -> JobRecord | None:
+    """Return one job, or None."""
+    row = snapshot.run("select_job", id=job_id).fetchone()
+    return None if row is None else job_record(row)
+
+
+def job_record(row: sqlite3.Row) -> JobRecord:
+    """Return a row as a record; due, claim and consumer only where they mean something."""
+    state = JobState(row["state"])
+    return JobRecord(
+        job=envelope(row),
+        state=state,
+        due_at=row["due_at"] if state in {JobState.SCHEDULED, JobState.RETRY} else 0,
+        claimed_at=row["claimed_at"],
+        ended_at=row["ended_at"],
+        consumer=row["consumer"],
+        reason=ArchiveReason(row["reason"]) if row["reason"] else None,
+        cancel_requested=bool(row["cancel"]),
+        progress=_progress(row["progress"]),
+    )
+
+
+def envelope(row: sqlite3.Row) -> Job:
+    """Return the envelope of a row; of one that cannot be read, what can be."""
+    record = {name: row[name] for name in ("id", "type", "data", "opts")}
+    try:
+        return decode(record, row["queue"])
+    except (PoisonError, UnknownVersionError):
+        return Job(id=row["id"], type=row["type"], queue=row["queue"], data=row["data"])
+
+
+def _progress(text: str | None) -> Progress | None:
+    if text is None:
+        return None
+    fields: list[Any] = json.loads(text)
+    return Progress(*fields)

@@ -1,0 +1,124 @@
+-- Where jobs are kept. All times are milliseconds since the epoch, taken by the writer inside its transaction.
+-- Partial indexes, so that a job is in those of its state only; a query names its state literally to use one.
+
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+
+INSERT INTO counters (name, value) VALUES ('number', 0), ('signals', 0), ('fencing', 0), ('reclaimed_at', 0), ('quiet_until', 0);
+
+CREATE TABLE jobs (
+    seq        INTEGER PRIMARY KEY,           -- a number that is never given twice
+    id         TEXT NOT NULL UNIQUE,
+    type       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    data       TEXT NOT NULL,
+    opts       TEXT NOT NULL,
+    named      INTEGER NOT NULL,              -- its end leaves a tombstone
+    root_at    INTEGER NOT NULL,
+    deadline   INTEGER,
+    unique_key TEXT,
+    entry      INTEGER NOT NULL,              -- place in the queue, then fencing token: a new one each time it is pending
+    again      INTEGER NOT NULL DEFAULT 0,    -- was started before, so it need not queue up behind fresh jobs
+    due_at     INTEGER NOT NULL,              -- when it may run; of a pending job, since when
+    consumer   TEXT NOT NULL DEFAULT '',
+    claimed_at INTEGER NOT NULL DEFAULT 0,
+    seen_at    INTEGER NOT NULL DEFAULT 0,    -- when its worker last said that it lives
+    cancel     INTEGER NOT NULL DEFAULT 0,    -- its worker is told to stop
+    rerun      TEXT,                          -- the enqueue that waits for its end, as JSON
+    progress   TEXT,                          -- [done, total, stage, at]
+    died       INTEGER NOT NULL DEFAULT 0,
+    reason     TEXT,
+    error      TEXT NOT NULL DEFAULT '',
+    ended_at   INTEGER NOT NULL DEFAULT 0,
+    expires_at INTEGER                        -- of a completed job: until when it is kept
+);
+
+CREATE INDEX jobs_pending ON jobs (queue, again, entry) WHERE state = 'pending';
+CREATE INDEX jobs_active ON jobs (queue, entry) WHERE state = 'active';
+CREATE INDEX jobs_lease ON jobs (seen_at) WHERE state = 'active';
+CREATE INDEX jobs_due ON jobs (due_at, seq) WHERE state IN ('scheduled', 'retry');
+CREATE INDEX jobs_waiting ON jobs (queue, state, due_at, seq) WHERE state IN ('scheduled', 'retry');
+CREATE INDEX jobs_ended ON jobs (queue, state, ended_at, seq) WHERE state IN ('completed', 'archived', 'cancelled');
+CREATE INDEX jobs_kept ON jobs (state, ended_at) WHERE state IN ('archived', 'cancelled');
+CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state = 'completed';
+
+CREATE TABLE scopes (
+    kind TEXT NOT NULL,
+    id   TEXT NOT NULL,
+    seq  INTEGER NOT NULL,
+    PRIMARY KEY (kind, id, seq)
+) WITHOUT ROWID;
+
+CREATE INDEX scopes_of_job ON scopes (seq);
+
+CREATE TABLE uniques (
+    type       TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    job_id     TEXT NOT NULL,
+    until      TEXT NOT NULL,
+    expires_at INTEGER,                       -- of until = 'ttl' only; the others end with the job
+    PRIMARY KEY (type, key)
+) WITHOUT ROWID;
+
+CREATE TABLE fences (
+    kind       TEXT NOT NULL,
+    id         TEXT NOT NULL,
+    covers     TEXT NOT NULL,                 -- a job type, or * and the types it excludes: *a,b
+    cut        INTEGER NOT NULL,
+    written_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, id, covers)
+) WITHOUT ROWID;
+
+CREATE INDEX fences_age ON fences (written_at);
+
+CREATE TABLE tombstones (
+    id     TEXT PRIMARY KEY,
+    state  TEXT NOT NULL,
+    dug_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX tombstones_age ON tombstones (dug_at);
+
+CREATE TABLE dead (
+    number   INTEGER PRIMARY KEY,
+    death_id TEXT NOT NULL UNIQUE,
+    queue    TEXT NOT NULL,
+    job_id   TEXT NOT NULL,
+    type     TEXT NOT NULL,
+    data     TEXT NOT NULL,
+    opts     TEXT NOT NULL,
+    reason   TEXT NOT NULL,
+    error    TEXT NOT NULL,
+    died_at  INTEGER NOT NULL
+);
+
+CREATE INDEX dead_of_queue ON dead (queue, number);
+
+CREATE TABLE stats (
+    queue     TEXT NOT NULL,
+    day       INTEGER NOT NULL,               -- days since the epoch, UTC
+    processed INTEGER NOT NULL DEFAULT 0,
+    failed    INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (queue, day)
+) WITHOUT ROWID;
+
+CREATE TABLE paused (queue TEXT PRIMARY KEY) WITHOUT ROWID;
+
+CREATE TABLE workers (
+    worker     TEXT PRIMARY KEY,
+    beat       TEXT NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE locks (
+    name       TEXT NOT NULL,
+    owner      TEXT NOT NULL,
+    number     INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (name, owner)
+) WITHOUT ROWID;

@@ -1,0 +1,192 @@
+"""The one connection of this process that writes. Operations queue up; many share one commit and one fsync."""
+
+import asyncio
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from pipeline.backends.lite.errors import of_the_world, store_error
+from pipeline.backends.lite.transaction import Transaction
+from pipeline.errors import StoreFull, StoreUnavailable
+
+T = TypeVar("T")
+Operation = Callable[[Transaction], T]
+
+ROOM: Final = 10_000
+"""Operations that may wait; more callers wait for room."""
+BATCH: Final = 256
+"""Operations that share a commit at most, so that the first of them need not wait long."""
+
+
+@dataclass(slots=True)
+class _Request:
+    operation: Operation[Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Runs operations one after the other in a thread of its own. An operation that raises changes nothing and does
+    not hurt the others of its commit; it may be run again, so all it does is in its transaction.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        committed: Callable[[Sequence[Transaction]], None],
+        *,
+        busy_s: float,
+    ) -> None:
+        self._path = path
+        self._connection = connection
+        self._committed = committed
+        self._busy_s = busy_s
+        self._file = _identity(path)
+        self._room = asyncio.Semaphore(ROOM)
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="lite-writer", daemon=True)
+        self._thread.start()
+
+    async def submit(self, operation: Operation[T]) -> T:
+        """Run `operation`; when this returns, what it did is durable. A cancelled caller's operation may have happened.
+
+        Raises what the operation raised, StoreUnavailable, StoreFull.
+        """
+        async with self._room:
+            if self._closing:
+                raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+            request = _Request(operation, asyncio.get_running_loop().create_future())
+            self._queue.put(request)
+            result: T = await request.future
+            return result
+
+    async def close(self) -> None:
+        """Finish what is queued, end the thread and close the connection. Idempotent."""
+        if not self._closing:
+            self._closing = True
+            self._queue.put(None)
+        while self._thread.is_alive():  # noqa: ASYNC110 - a thread cannot set an event of the loop as its very last act
+            await asyncio.sleep(0.001)
+
+    def _serve(self) -> None:
+        while batch := self._take():
+            try:
+                self._perform(batch)
+            except BaseException as error:  # noqa: BLE001 - a dead thread would leave every caller waiting
+                for request in batch:
+                    request.error = error
+            _answer(batch)
+        self._connection.close()
+
+    def _take(self) -> list[_Request]:
+        first = self._queue.get()
+        batch = [] if first is None else [first]
+        while batch and len(batch) < BATCH:
+            try:
+                more = self._queue.get_nowait()
+            except Empty:
+                break
+            if more is None:
+                self._queue.put(None)
+                break
+            batch.append(more)
+        return [request for request in batch if not request.future.cancelled()] or (
+            [] if first is None else self._take()
+        )
+
+    def _perform(self, batch: Sequence[_Request]) -> None:
+        try:
+            self._begin()
+            transactions = [self._apply(request) for request in batch]
+            awake = set().union(*(transaction.woken for transaction in transactions))
+            if awake:
+                paused = {row["queue"] for row in transactions[0].run("select_paused")}
+                for transaction in transactions:
+                    transaction.woken -= paused
+            self._connection.execute("COMMIT")
+        except (sqlite3.Error, StoreUnavailable) as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            failure = store_error(error, self._path) if isinstance(error, sqlite3.Error) else error
+            if isinstance(failure, StoreFull) and len(batch) > 1:
+                for request in batch:  # what needs no room, such as settling, still happens
+                    self._perform([request])
+                return
+            for request in batch:
+                request.result, request.error = None, failure
+            return
+        self._committed(transactions)
+
+    def _apply(self, request: _Request) -> Transaction:
+        transaction = Transaction(self._connection)
+        self._connection.execute("SAVEPOINT operation")
+        try:
+            request.result, request.error = request.operation(transaction), None
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and of_the_world(error):
+                raise
+            request.error = error
+            self._connection.execute("ROLLBACK TO operation")
+        self._connection.execute("RELEASE operation")
+        return transaction
+
+    def _begin(self) -> None:
+        """Wait for our turn among the processes; short random pauses, so that none is always late."""
+        if _identity(self._path) != self._file:
+            raise StoreUnavailable(
+                f"queue file {self._path} was removed or replaced while in use: start again"
+            )
+        deadline = time.monotonic() + self._busy_s
+        for pause in _pauses():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(pause)
+
+
+def _pauses() -> Iterator[float]:
+    longest = 0.002
+    while True:
+        yield random.uniform(0.0003, longest)  # noqa: S311 - spreads the tries of several processes
+        longest = min(longest * 1.2, 0.02)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - in the path of every commit
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _answer(batch: Sequence[_Request]) -> None:
+    """Wake each caller, with one wake-up a loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in batch:
+        loops.setdefault(request.future.get_loop(), []).append(request)
+    for loop, requests in loops.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, requests)
+
+
+def _resolve(requests: Sequence[_Request]) -> None:
+    for request in requests:
+        if request.future.done():
+            continue
+        if request.error is not None:
+            request.future.set_exception(request.error)
+        else:
+            request.future.set_result(request.result)
