@@ -1,0 +1,213 @@
+"""The composition root: from settings to a pipeline, its workers and its duties. The only module that names a backend."""
+
+import asyncio
+import difflib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from contracts.topology import pool as known_pool
+from contracts.topology import weights
+from pipeline.backends.lite.broker import LiteBroker
+from pipeline.broker import Broker
+from pipeline.client import Producer
+from pipeline.config import Settings, load
+from pipeline.errors import ConfigurationError, StoreUnavailable
+from pipeline.handlers import Handler, HandlerTable
+from pipeline.inspector import Inspector
+from pipeline.ledger import Ledger
+from pipeline.looper import Looper
+from pipeline.services.dead_letters import DeadLetters
+from pipeline.services.heartbeat import Heartbeat
+from pipeline.services.promoter import Promoter
+from pipeline.services.pruner import Pruner
+from pipeline.services.reclaimer import Reclaimer
+from pipeline.telemetry import configure
+from pipeline.worker.crew import Crew
+
+QUEUE_FILE: Final = "queue.db"
+EXIT_STALLED: Final = 70
+EXIT_STUCK: Final = 75
+"""Start me again: a handler did not stop, and only a new process gives its slot back."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Pipeline(Producer):
+    """Enqueues jobs, runs workers, and shows what goes on. Made by `Pipeline.open()`.
+
+    `ledger`, where deaths are recorded for good, may be set until workers start.
+    """
+
+    def __init__(self, broker: Broker, settings: Settings, ledger: Ledger | None = None) -> None:
+        super().__init__(broker, settings)
+        self.broker, self.settings, self.ledger = broker, settings, ledger
+        self.inspector = Inspector(broker)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, settings: Settings | None = None, ledger: Ledger | None = None, **overrides: Any
+    ) -> AsyncIterator["Pipeline"]:
+        """Open the pipeline that the environment describes; keyword arguments are settings that win over it.
+
+        Raises:
+            ConfigurationError: a setting is unknown or cannot be used.
+            StoreUnavailable: the queue cannot be opened; the message says what to do.
+        """
+        if settings is not None and overrides:
+            raise ConfigurationError("give either settings=… or single settings, not both")
+        settings = settings or load(**overrides)
+        configure(settings.log_format, settings.log_level)
+        broker = LiteBroker.open(settings.data_dir / QUEUE_FILE)
+        try:
+            yield cls(broker, settings, ledger)
+        finally:
+            await broker.close()
+
+    @asynccontextmanager
+    async def workers(
+        self,
+        *,
+        pools: Sequence[str],
+        handlers: Iterable[Handler],
+        services: object = None,
+        only: Collection[str] | None = None,
+        awaiting: frozenset[str] = frozenset(),
+        stalled: Callable[[], None] = lambda: None,
+    ) -> AsyncIterator[Crew]:
+        """Run workers and the periodic duties inside this process; leaving the block drains them.
+
+        Every known job type of the pools' queues needs a handler, but those in `awaiting`; with `only`, just these
+        types are handled and others wait for another worker. `stalled` is called, in a thread, when the event loop
+        has been blocked for `loop_stall_s`.
+
+        Raises ConfigurationError, UnknownNameError before anything starts.
+        """
+        pools = tuple(dict.fromkeys(known_pool(name).name for name in pools))
+        table = _handlers(handlers, pools, only, awaiting)
+        broker, settings = self.broker, self.settings
+        queues = dict.fromkeys(queue for name in pools for queue in weights(name))
+        deaths = Looper(
+            "dead_letter",
+            DeadLetters(broker, table.types(), services, queues=queues, ledger=self.ledger, only=only).tick,
+        )
+        crew = Crew(
+            broker, settings, table, pools=pools, services=services, on_death=deaths.wake, stalled=stalled
+        )  # fmt: skip
+        promoter = Looper("promoter", Promoter(broker).tick)
+        duties = (
+            promoter,
+            Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
+            Looper("housekeeping", Pruner(broker, settings).tick),
+            Looper("heartbeat", Heartbeat(broker, crew.beat).tick),
+            deaths,
+        )
+        loop = asyncio.get_running_loop()
+
+        def wake_promoter() -> None:
+            loop.call_soon_threadsafe(promoter.wake)
+
+        unlisten = (
+            broker.on_signal(crew.nudge),
+            broker.on_due(wake_promoter),
+        )
+        crew.start()
+        for duty in duties:
+            duty.start()
+
+        async def end() -> None:
+            await crew.stop()
+            for stop_listening in unlisten:
+                stop_listening()
+            await asyncio.gather(*(duty.stop() for duty in duties))
+            with suppress(StoreUnavailable):  # it ends by itself
+                await broker.forget(crew.id)
+
+        try:
+            yield crew
+        finally:
+            await _through(end(), crew.hurry)
+
+
+async def serve(
+    pipeline: Pipeline,
+    *,
+    pools: Sequence[str],
+    handlers: Iterable[Handler],
+    services: object = None,
+    only: Collection[str] | None = None,
+    awaiting: frozenset[str] = frozenset(),
+) -> int:
+    """Be a worker process until SIGTERM or SIGINT, then drain; a second signal skips the wait. Return its exit code.
+
+    Ends the process itself where nothing else can: with 70 when its event loop is dead, with 75 when a handler does
+    not stop.
+    """
+    asked = asyncio.Event()
+    crews: list[Crew] = []
+
+    def stop() -> None:
+        if asked.is_set():
+            for crew in crews:
+                crew.hurry()
+        asked.set()
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    try:
+        async with pipeline.workers(
+            pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
+            stalled=lambda: _exit(EXIT_STALLED),
+        ) as crew:  # fmt: skip
+            crews.append(crew)
+            waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+    if crew.left:
+        _exit(EXIT_STUCK)
+    return EXIT_STUCK if crew.stuck.is_set() else 0
+
+
+def _handlers(
+    handlers: Iterable[Handler], pools: Sequence[str], only: Collection[str] | None, awaiting: frozenset[str]
+) -> HandlerTable:
+    table = HandlerTable(handlers)
+    if only is None:
+        table.require(pools, awaiting)
+        return table
+    for name in only:
+        if table.get(name) is None:
+            near = difflib.get_close_matches(name, table.types(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigurationError(f"only={name!r} names a job type without a handler{hint}")
+    return HandlerTable(handler for name, handler in table.types().items() if name in only)
+
+
+async def _through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> None:
+    """Wait for an ending even when cancelled meanwhile: that only makes it hurry."""
+    task = asyncio.ensure_future(ending)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+            hurry()
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+def _exit(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)

@@ -1,0 +1,123 @@
+"""Records deaths for good and runs the final-failure hooks. The one place where either happens.
+
+A death stays in the store until its row is written and its hook has run: a database that is down, or a hook that
+fails, delays it and never loses it. A process that dies between hook and removal makes the hook run again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from contracts.identity import new_id
+from contracts.states import ArchiveReason
+from contracts.topology import home
+from pipeline.broker import Broker, DeadLetter
+from pipeline.failure import describe, stack
+from pipeline.handlers import Handler
+from pipeline.ledger import Ledger
+from pipeline.telemetry import span
+
+BATCH: Final = 100
+EVERY_S: Final = 1.0
+HOOK_LIMIT_S: Final = 60.0
+LOCK_MS: Final = 90_000
+"""Longer than one hook may take; asked for again before each."""
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 300.0
+
+log = structlog.get_logger(component="dead_letter")
+
+
+class DeadLetters:
+    """Takes care of the deaths in `queues`; with `only`, of those types alone. One process at a time does it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: Mapping[str, Handler],
+        services: object,
+        *,
+        queues: Collection[str],
+        ledger: Ledger | None,
+        only: Collection[str] | None = None,
+    ) -> None:
+        self._broker, self._handlers, self._services = broker, handlers, services
+        self._ledger, self._only = ledger, only
+        self._owner = new_id()
+        self._homes: dict[str, list[str]] = {}
+        for queue in queues:
+            self._homes.setdefault(home(queue), []).append(queue)
+        self._put_off: dict[str, tuple[int, float]] = {}
+
+    async def tick(self) -> float:
+        """Take care of one batch of each home. Raises StoreUnavailable."""
+        found = [await self._tend(f"dead-letters:{name}", queues) for name, queues in self._homes.items()]
+        return 0 if any(found) else EVERY_S
+
+    async def _tend(self, lock: str, queues: Sequence[str]) -> bool:
+        """Return whether there may be more to do at once."""
+        if not await self._due(queues) or await self._broker.lock(lock, self._owner, LOCK_MS) is None:
+            return False
+        try:
+            letters = await self._due(queues)  # whoever had the lock before may have done some
+            if self._ledger is not None:
+                await self._ledger.record_deaths(letters)
+            hooked = [(letter, hook) for letter in letters if (hook := self._hook(letter)) is not None]
+            calling = {letter.death_id for letter, _ in hooked}
+            if plain := [one.death_id for one in letters if one.death_id not in calling]:
+                await self._broker.forget_dead_letters(plain)
+            for letter, hook in hooked:
+                await self._broker.lock(lock, self._owner, LOCK_MS)
+                await self._call(hook, letter)
+            return len(letters) >= BATCH
+        finally:
+            await self._broker.unlock(lock, self._owner)
+
+    async def _due(self, queues: Sequence[str]) -> list[DeadLetter]:
+        """The oldest deaths that are ours, without those whose hook failed a short while ago."""
+        now = time.monotonic()
+        self._put_off = {d: p for d, p in self._put_off.items() if p[1] > now - LONGEST_WAIT_S}
+        letters = await self._broker.dead_letters(queues, BATCH + len(self._put_off))
+        ours = (one for one in letters if self._only is None or one.record.get("type") in self._only)
+        return [one for one in ours if self._put_off.get(one.death_id, (0, now))[1] <= now]
+
+    def _hook(self, letter: DeadLetter) -> Callable[[], Awaitable[None]] | None:
+        """The hook with all it is given; None where there is none, or no payload to give it."""
+        handler = self._handlers.get(letter.record.get("type", ""))
+        if handler is None or handler.on_archived is None or letter.reason is ArchiveReason.SKIP:
+            return None
+        try:
+            payload = handler.payload.decode(letter.record.get("data", ""))
+        except Exception:  # noqa: BLE001 - poison: whatever a validator raises, there is no payload
+            return None
+        return partial(handler.on_archived, payload, letter, self._services)
+
+    async def _call(self, hook: Callable[[], Awaitable[None]], letter: DeadLetter) -> None:
+        try:
+            with span("final-failure hook", job=letter.job_id, type=letter.record["type"]):
+                async with asyncio.timeout(HOOK_LIMIT_S):
+                    await hook()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a hook may raise anything; its death waits
+            self._put_off[letter.death_id] = self._later(letter, error)
+        else:
+            self._put_off.pop(letter.death_id, None)
+            await self._broker.forget_dead_letters([letter.death_id])
+
+    def _later(self, letter: DeadLetter, error: BaseException) -> tuple[int, float]:
+        failures = self._put_off.get(letter.death_id, (0, 0.0))[0] + 1
+        wait = min(FIRST_WAIT_S * 2.0 ** min(failures - 1, 20), LONGEST_WAIT_S)
+        log.error(
+            "final-failure hook failed; it is called again",
+            job=letter.job_id,
+            error=describe(error),
+            failures=failures,
+            seconds=round(wait),
+            stack=stack(error),
+        )
+        return failures, time.monotonic() + wait

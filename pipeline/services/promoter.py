@@ -1,0 +1,30 @@
+"""Moves jobs to pending when they are due."""
+
+from typing import Final
+
+from pipeline.broker import Broker
+from pipeline.clock import now_ms
+
+BATCH: Final = 500
+LONGEST_S: Final = 1.0
+
+
+class Promoter:
+    """Sleeps until the next job is due; whoever enqueues an earlier one wakes it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def tick(self) -> float:
+        """Promote what is due. Raises StoreUnavailable."""
+        promoted = await self._broker.promote(BATCH)
+        if promoted.moved >= BATCH:
+            return 0
+        return pause_s(promoted.next_due, now_ms())
+
+
+def pause_s(next_due: int | None, now: int) -> float:
+    """Return the seconds to sleep: until just after the next due time, and never so long that a lost hint matters."""
+    if next_due is None:
+        return LONGEST_S
+    return min(max(next_due - now + 1, 1) / 1000, LONGEST_S)

@@ -1,0 +1,140 @@
+"""What this process has in its hands: one attempt a delivery, from claim to confirmed settlement."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+from contracts.jobs import Job
+from pipeline.broker import Delivery
+
+
+class Told(StrEnum):
+    """Why a handler was told to stop."""
+
+    TIMEOUT = "timeout"
+    """Its time is up."""
+    CANCEL = "cancel"
+    """Somebody cancelled the job."""
+    LOST = "lost"
+    """Its lease went to another worker."""
+    LOCK_LOST = "lock_lost"
+    """A lock that it held could not be renewed."""
+    SHUTDOWN = "shutdown"
+    """The worker stops."""
+
+
+class Attempt:
+    """One delivery that we hold. Telling it to stop cancels its handler; only the first reason counts."""
+
+    def __init__(self, delivery: Delivery, still_there: Callable[["Attempt"], None], grace_s: float) -> None:
+        self.delivery = delivery
+        self.job: Job | None = None
+        self.limit_s: float | None = None
+        self.stop = asyncio.Event()
+        self.told: Told | None = None
+        self.why = ""
+        self.decided = False
+        self._still_there, self._grace_s = still_there, grace_s
+        self._alarm: asyncio.TimerHandle | None = None
+        self._handler: asyncio.Task[object] | None = None
+        self._cancels = 0
+        self._endings: list[Callable[[], object]] = []
+
+    def tell(self, reason: Told, why: str = "") -> None:
+        """Tell the handler to stop, again if need be. One that has not started will not start."""
+        if self.decided:
+            return
+        if self.told is None:
+            self.told, self.why = reason, why
+            self.stop.set()
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._grace_s, self._still_there, self)
+        elif self.told is reason:
+            return
+        if self._handler is not None:
+            self._cancels += 1
+            self._handler.cancel()
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """The part that may take `limit_s` seconds."""
+        timer = None
+        if self.limit_s is not None:
+            timer = asyncio.get_running_loop().call_later(self.limit_s, self.tell, Told.TIMEOUT)
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    @contextmanager
+    def cancellable(self) -> Iterator[None]:
+        """The part in which to stop means that this task is cancelled; afterwards no cancellation of ours is left."""
+        task = asyncio.current_task()
+        self._handler = task
+        try:
+            yield
+        finally:
+            self._handler = None
+            while self._cancels and task is not None:
+                self._cancels -= 1
+                task.uncancel()
+
+    def at_end(self, ending: Callable[[], object]) -> None:
+        """Call `ending` when the attempt is over."""
+        self._endings.append(ending)
+
+    def close(self) -> None:
+        """The attempt is over, whatever it was told."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for ending in self._endings:
+            ending()
+
+
+class Attempts:
+    """All attempts of a process. Its loop changes them; the lease thread looks."""
+
+    def __init__(self, *, grace_s: float, on_stuck: Callable[[Attempt], None]) -> None:
+        self._grace_s, self._on_stuck = grace_s, on_stuck
+        self._held: dict[str, Attempt] = {}
+        self._lock = threading.Lock()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __contains__(self, delivery: Delivery) -> bool:
+        return _key(delivery) in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def take(self, delivery: Delivery) -> Attempt:
+        """Note that a delivery is in our hands."""
+        attempt = Attempt(delivery, self._on_stuck, self._grace_s)
+        with self._lock:
+            self._held[_key(delivery)] = attempt
+        self._empty.clear()
+        return attempt
+
+    def drop(self, attempt: Attempt) -> None:
+        """Note that a delivery is out of our hands."""
+        attempt.close()
+        with self._lock:
+            self._held.pop(_key(attempt.delivery), None)
+        if not self._held:
+            self._empty.set()
+
+    def all(self) -> list[Attempt]:
+        """Return what we hold now; from whatever thread."""
+        with self._lock:
+            return list(self._held.values())
+
+    async def emptied(self) -> None:
+        """Return when nothing is held."""
+        await self._empty.wait()
+
+
+def _key(delivery: Delivery) -> str:
+    return f"{delivery.queue} {delivery.entry}"

@@ -1,0 +1,76 @@
+"""What the worker does for a running handler: its progress and its locks."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Final
+
+from contracts.identity import check_name, new_id
+from contracts.outcomes import Retry
+from pipeline.broker import Broker, Progress
+from pipeline.errors import StoreUnavailable
+from pipeline.worker.attempt import Attempt, Told
+
+PROGRESS_EVERY_S: Final = 0.1
+TAKEN_RETRY_S: Final = 15.0
+MIN_TTL_S: Final = 0.1
+
+
+class AttemptControl:
+    """Progress and locks of one attempt."""
+
+    def __init__(self, broker: Broker, attempt: Attempt) -> None:
+        self._broker, self._attempt = broker, attempt
+        self._reported_at = 0.0
+        self._stage = ""
+
+    async def progress(self, done: int, total: int, stage: str) -> None:
+        """Note how far the job is; of reports in quick succession only new stages and the end are sent."""
+        now = time.monotonic()
+        if stage == self._stage and done < total and now - self._reported_at < PROGRESS_EVERY_S:
+            return
+        self._reported_at, self._stage = now, stage
+        with suppress(StoreUnavailable):  # the next report says more
+            if not await self._broker.report(self._attempt.delivery, Progress(done, total, stage)):
+                self._attempt.tell(Told.LOST)
+
+    def lock(self, name: str, ttl: float, width: int) -> AbstractAsyncContextManager[int]:
+        """Hold one of `width` places of a lock for as long as the block lasts, renewed every third of `ttl` seconds.
+
+        Gives its fencing number. A place that is lost stops the handler.
+        Raises Retry when all places are taken, StoreUnavailable when the store cannot say.
+        """
+        if ttl < MIN_TTL_S or width < 1:
+            raise ValueError(f"a lock needs ttl >= {MIN_TTL_S} s and width >= 1, got {ttl:g} and {width}")
+        return self._hold(check_name(name, "lock name"), new_id(), ttl, width)
+
+    @asynccontextmanager
+    async def _hold(self, name: str, owner: str, ttl: float, width: int) -> AsyncIterator[int]:
+        until = time.monotonic() + ttl
+        number = await self._broker.lock(name, owner, round(ttl * 1000), width)
+        if number is None:
+            raise Retry(after=TAKEN_RETRY_S, reason=f"lock {name!r} is taken")
+
+        async def renew() -> None:
+            nonlocal until
+            while True:
+                await asyncio.sleep(ttl / 3)
+                asked_at = time.monotonic()
+                with suppress(StoreUnavailable, TimeoutError):
+                    async with asyncio.timeout(max(until - asked_at, ttl / 10)):
+                        if await self._broker.lock(name, owner, round(ttl * 1000), width) != number:
+                            break
+                        until = asked_at + ttl
+                if time.monotonic() >= until:
+                    break
+            self._attempt.tell(Told.LOCK_LOST, f"lost lock {name!r}: it was not renewed within {ttl:g} s")
+
+        renewal = asyncio.create_task(renew(), name=f"lock {name}")
+        self._attempt.at_end(renewal.cancel)
+        try:
+            yield number
+        finally:
+            renewal.cancel()
+            with suppress(StoreUnavailable):  # it ends by itself
+                await self._broker.unlock(name, owner)

@@ -1,0 +1,158 @@
+"""The pools of one process and what they share: executor, flushers, lease thread; started and drained together."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import structlog
+
+from contracts.identity import new_id
+from contracts.topology import weights
+from pipeline.broker import Broker, Delivery, WorkerBeat
+from pipeline.clock import now_ms
+from pipeline.config import Settings
+from pipeline.errors import StoreUnavailable
+from pipeline.handlers import HandlerTable
+from pipeline.worker.attempt import Attempt, Attempts, Told
+from pipeline.worker.executor import Ends, Executor
+from pipeline.worker.flusher import Flusher
+from pipeline.worker.lease import LeaseKeeper
+from pipeline.worker.pool import Pool
+
+CANCEL_S: Final = 1.0
+"""What cancelled handlers get to end, after the grace."""
+LAST_ACT_S: Final = 1.0
+
+log = structlog.get_logger(component="worker")
+
+
+class Crew:
+    """The workers of one process. `stop` drains them; `hurry` cuts its grace short.
+
+    `stalled` is called from the lease thread when the event loop is dead; `stuck` is set when a handler does not end
+    though it was told to `grace_s` ago: only a new process gives its slot back.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        handlers: HandlerTable,
+        *,
+        pools: Sequence[str],
+        services: object,
+        on_death: Callable[[], None],
+        stalled: Callable[[], None],
+    ) -> None:
+        self.id = f"{socket.gethostname()}:{os.getpid()}:{new_id()[-8:]}"
+        self.stuck = asyncio.Event()
+        self._broker, self._settings = broker, settings
+        self._started_at = now_ms()
+        self._stopping = False
+        self._hurry = asyncio.Event()
+        self._attempts = Attempts(grace_s=settings.grace_s, on_stuck=self._report_stuck)
+        self._ends = Ends(Flusher("settling", broker.settle), Flusher("releasing", self._release), on_death)
+        slots = sum(settings.slots(name) for name in pools)
+        self._threads = ThreadPoolExecutor(max(slots, 1), thread_name_prefix="streamlane handler")
+        self._executor = Executor(broker, settings, handlers, services, self._ends, self._threads)
+        self._leases = LeaseKeeper(
+            broker,
+            self._attempts,
+            lease_s=settings.lease_s,
+            stall_s=settings.loop_stall_s,
+            on_stall=stalled,
+        )
+        self._pools = [
+            Pool(
+                name,
+                settings.slots(name),
+                weights(name),
+                consumer=f"{self.id}/{name}",
+                broker=broker,
+                attempts=self._attempts,
+                run=self._executor.run,
+            )
+            for name in pools
+        ]
+
+    def start(self) -> None:
+        """Begin to claim and to renew."""
+        self._leases.start()
+        for pool in self._pools:
+            log.info("pool starting", pool=pool.name, slots=pool.slots, queues=list(weights(pool.name)))
+            pool.start()
+
+    def nudge(self) -> None:
+        """Look for cancels now; from whatever thread."""
+        self._leases.nudge()
+
+    def beat(self) -> WorkerBeat:
+        """Return what is told of this process to people and tools."""
+        host, pid, _ = self.id.rsplit(":", 2)
+        state = "stopping" if self._stopping else "running"
+        return WorkerBeat(
+            self.id, host, int(pid), self._started_at, state, tuple(pool.beat() for pool in self._pools)
+        )
+
+    @property
+    def left(self) -> int:
+        """How many jobs are in our hands; after `stop`, how many handlers only end with the process."""
+        return len(self._attempts)
+
+    def hurry(self) -> None:
+        """Wait no longer for what runs."""
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        """Stop claiming, give running jobs their grace, cancel the rest, hand back what was not done."""
+        self._stopping = True
+        await asyncio.gather(*(pool.stop() for pool in self._pools))
+        await self._ended_or_hurried(self._settings.grace_s)
+        for attempt in self._attempts.all():
+            attempt.tell(Told.SHUTDOWN)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await self._attempts.emptied()
+        await self._last_act()
+        await self._leases.stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _last_act(self) -> None:
+        """Say what becomes of the jobs whose handlers do not stop; it is up to the caller to end them now."""
+        left = [attempt for attempt in self._attempts.all() if not attempt.decided]
+        for attempt in left:
+            self._report_stuck(attempt)
+            attempt.close()
+        with contextlib.suppress(TimeoutError, StoreUnavailable):
+            async with asyncio.timeout(LAST_ACT_S):
+                for pool in self._pools:
+                    for orphan in await pool.orphans():
+                        self._ends.releases.add(orphan)
+                await asyncio.gather(*(self._executor.conclude(attempt) for attempt in left))
+        unsaid = await self._ends.settlements.close(LAST_ACT_S) + await self._ends.releases.close(LAST_ACT_S)
+        if unsaid:
+            log.error("the store did not confirm how jobs ended; they will run again", jobs=unsaid)
+
+    async def _ended_or_hurried(self, seconds: float) -> None:
+        waits = [asyncio.ensure_future(self._attempts.emptied()), asyncio.ensure_future(self._hurry.wait())]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _release(self, deliveries: Sequence[Delivery]) -> Sequence[None]:
+        await self._broker.release(deliveries)
+        return [None] * len(deliveries)
+
+    def _report_stuck(self, attempt: Attempt) -> None:
+        job = attempt.job
+        log.error(
+            "a handler does not stop; its slot is lost until this process ends",
+            job=attempt.delivery.job_id,
+            type=job.type if job is not None else "",
+            told=attempt.told,
+        )
+        self.stuck.set()

@@ -1,0 +1,208 @@
+"""One attempt: from a delivery to a confirmed settlement, as a list of steps."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor as Threads
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from contracts.jobs import Job, JobPayload
+from contracts.outcomes import Outcome, Snooze
+from contracts.states import ArchiveReason, JobState
+from contracts.wire import PoisonError, UnknownVersionError, decode
+from pipeline.broker import Broker, Delivery, Settlement
+from pipeline.client import Origin, Producer
+from pipeline.clock import now_ms
+from pipeline.config import Settings
+from pipeline.failure import describe, stack
+from pipeline.handlers import Context, Handler, HandlerTable
+from pipeline.retry import RETRY_DELAYS, RetryDelay
+from pipeline.settle import poison, settle, unknown
+from pipeline.telemetry import span
+from pipeline.worker.attempt import Attempt
+from pipeline.worker.control import AttemptControl
+from pipeline.worker.flusher import Flusher
+from pipeline.worker.invoke import invoke, place
+from pipeline.worker.verdict import End, decide
+
+SUSPECT_CRASHES: Final = 2
+SUSPECT_SNOOZE_S: Final = 1.0
+REMEMBERED: Final = 10_000
+
+log = structlog.get_logger(component="worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where attempts end: settlements and releases on their way to the store, and whoever waits for deaths."""
+
+    settlements: Flusher[Settlement, JobState | None]
+    releases: Flusher[Delivery, None]
+    on_death: Callable[[], None]
+
+
+class Settled(Exception):  # noqa: N818 - the end of an attempt, not an error
+    """The attempt ends before its handler starts."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        super().__init__()
+        self.settlement = settlement
+
+
+class Executor:
+    """Makes attempts, for all pools of a process. `threads` has one for each slot.
+
+    Raises ConfigurationError for a handler that cannot run where it is to.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        handlers: HandlerTable,
+        services: object,
+        ends: Ends,
+        threads: Threads,
+    ) -> None:
+        self._broker, self._settings, self._services = broker, settings, services
+        self._handlers = handlers.types()
+        self._places = {name: place(handler) for name, handler in self._handlers.items()}
+        self._ends, self._threads = ends, threads
+        self._backoff = RETRY_DELAYS[settings.retry_backoff]
+        self._suspect: Attempt | None = None
+        self._unreadable: dict[str, int] = {}
+
+    async def run(self, attempt: Attempt) -> None:
+        """Make one attempt. Raises nothing but a cancellation from outside."""
+        try:
+            job = self._decode(attempt)
+            handler, payload = self._recognise(attempt.delivery, job)
+            self._in_time(attempt, job)
+            await self._isolate(attempt, job)
+            context = self._context(attempt, job)
+            said = await self._handle(attempt, handler, payload, context)
+            await self.conclude(attempt, said)
+        except Settled as early:
+            attempt.decided = True
+            await self._confirm(early.settlement)
+        finally:
+            if self._suspect is attempt:
+                self._suspect = None
+
+    async def conclude(self, attempt: Attempt, said: object = None) -> None:
+        """End an attempt, once: by what its handler said, or without it when it does not stop."""
+        if attempt.decided or attempt.job is None:
+            return
+        attempt.decided = True
+        delay = self._delay(attempt.job)
+        await self._confirm(decide(attempt, attempt.job, said, delay=delay, now=now_ms()))
+
+    def _decode(self, attempt: Attempt) -> Job:
+        delivery = attempt.delivery
+        try:
+            attempt.job = decode(delivery.record, delivery.queue)
+        except PoisonError as error:
+            raise Settled(poison(delivery, str(error))) from None
+        except UnknownVersionError as error:
+            raise Settled(self._unread(delivery, str(error))) from None
+        return attempt.job
+
+    def _unread(self, delivery: Delivery, problem: str) -> Settlement:
+        """A newer worker may read it: it waits, its record untouched, and we remember since when."""
+        if len(self._unreadable) >= REMEMBERED:
+            self._unreadable.clear()
+        now = now_ms()
+        if (
+            now - self._unreadable.setdefault(delivery.job_id, now)
+            >= self._settings.unknown_type_limit_s * 1000
+        ):
+            return poison(delivery, f"nobody could read it: {problem}")
+        wait_ms = round(self._settings.unknown_type_snooze_s * 1000)
+        return Settlement(delivery, JobState.SCHEDULED, delay_ms=wait_ms, error=problem)
+
+    def _recognise(self, delivery: Delivery, job: Job) -> tuple[Handler, JobPayload]:
+        handler = self._handlers.get(job.type)
+        if handler is None or job.payload_version > handler.payload.spec.version:
+            snooze_ms = round(self._settings.unknown_type_snooze_s * 1000)
+            limit_ms = round(self._settings.unknown_type_limit_s * 1000)
+            raise Settled(unknown(delivery, job, snooze_ms=snooze_ms, limit_ms=limit_ms, now=now_ms()))
+        try:
+            return handler, handler.payload.decode(job.data)
+        except Exception as error:  # noqa: BLE001 - a validator of the payload may raise anything
+            raise Settled(poison(delivery, describe(error))) from None
+
+    def _in_time(self, attempt: Attempt, job: Job) -> None:
+        """The limit of an attempt is its timeout, or what is left until its deadline on the store's clock."""
+        limit_ms = float(job.timeout_ms or "inf")
+        if job.deadline is not None:
+            limit_ms = min(limit_ms, job.deadline - attempt.delivery.claimed_at)
+        if limit_ms <= 0:
+            error = job.last_error or "its deadline passed before it could start"
+            raise Settled(
+                Settlement(
+                    attempt.delivery, JobState.ARCHIVED, job, reason=ArchiveReason.EXPIRED, error=error
+                )
+            )
+        attempt.limit_s = None if limit_ms == float("inf") else limit_ms / 1000
+
+    async def _isolate(self, attempt: Attempt, job: Job) -> None:
+        """Jobs that were there when workers died run one at a time, so that the guilty one takes no innocent along."""
+        if job.crashes < SUSPECT_CRASHES:
+            return
+        if self._suspect is not None:
+            later = Snooze(SUSPECT_SNOOZE_S)
+            raise Settled(settle(attempt.delivery, job, later, delay=self._backoff, now=now_ms()))
+        self._suspect = attempt
+        await asyncio.sleep(0)  # those claimed together with it are put off first
+        await self._ends.settlements.confirmed()
+
+    def _context(self, attempt: Attempt, job: Job) -> Context[Any]:
+        return Context(
+            job,
+            self._services,
+            Producer(self._broker, self._settings, Origin.of(job)),
+            structlog.get_logger(component="job"),
+            AttemptControl(self._broker, attempt),
+            attempt.stop,
+        )
+
+    async def _handle(
+        self, attempt: Attempt, handler: Handler, payload: JobPayload, context: Context[Any]
+    ) -> object:
+        """Run the handler; return what it returns or raises, whatever that is."""
+        if attempt.told is not None:
+            return None
+        with span("attempt", job=context.id, type=context.type), attempt.limited():
+            try:
+                where = self._places[context.type]
+                return await invoke(where, handler, payload, context, attempt, self._threads)
+            except BaseException as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                if not context.cancelled and not isinstance(error, Outcome):
+                    log.warning(
+                        "attempt failed", error=describe(error), retried=context.retried, stack=stack(error)
+                    )
+                return error
+
+    async def _confirm(self, end: End) -> None:
+        """Return when the store has confirmed. What it refuses is no longer ours: it was done, or went elsewhere."""
+        try:
+            if isinstance(end, Delivery):
+                await self._ends.releases.add(end)
+            elif end is not None:
+                state = await self._ends.settlements.add(end)
+                if state is None:
+                    log.warning("settlement refused", job=end.delivery.job_id, meant=end.state)
+                elif state is JobState.ARCHIVED:
+                    log.error("job archived", job=end.delivery.job_id, reason=end.reason, error=end.error)
+                    self._ends.on_death()
+        except Exception as error:  # noqa: BLE001 - the lease ends, and the job is handed on
+            log.critical("settlement impossible", error=describe(error), stack=stack(error))
+
+    def _delay(self, job: Job) -> RetryDelay:
+        handler = self._handlers.get(job.type)
+        return handler.retry if handler is not None and handler.retry is not None else self._backoff

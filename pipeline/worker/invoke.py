@@ -1,0 +1,79 @@
+"""How a handler runs: a coroutine in the event loop, a function in a thread or in a child process."""
+
+import asyncio
+import contextvars
+import inspect
+import math
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor as Threads
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from contracts.jobs import JobPayload
+from pipeline.errors import ConfigurationError
+from pipeline.handlers import Context, Handler
+from pipeline.worker.attempt import Attempt, Told
+from pipeline.worker.offload import ChildTimeout, run_in_child
+
+Place = Literal["loop", "thread", "process"]
+
+
+def place(handler: Handler) -> Place:
+    """Return where a handler runs. Raises ConfigurationError for a coroutine that is to run in a child process."""
+    run = handler.run
+    called = getattr(run, "__call__", run)  # noqa: B004 - an object may have an async __call__
+    coroutine = inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called)
+    if handler.offload is None:
+        return "loop" if coroutine else "thread"
+    if coroutine:
+        name = handler.payload.spec.type
+        raise ConfigurationError(f"{name}: only a plain def can run in a child process, not an async def")
+    return "process"
+
+
+async def invoke(
+    where: Place,
+    handler: Handler,
+    payload: JobPayload,
+    context: Context[Any],
+    attempt: Attempt,
+    threads: Threads,
+) -> object:
+    """Run a handler and return what it returns, or raise what it raises.
+
+    To stop means: a coroutine is cancelled, a child process killed, a thread waited for.
+    """
+    if where == "thread":
+        answer = await _in_thread(threads, lambda: handler.run(payload, context))
+        if not inspect.isawaitable(answer):
+            return answer
+        with attempt.cancellable():
+            return await answer
+    with attempt.cancellable():
+        if where == "loop":
+            return await cast("Awaitable[object]", handler.run(payload, context))
+        try:
+            function = cast("Callable[[JobPayload], object]", handler.run)
+            return await run_in_child(function, payload, timeout=attempt.limit_s or math.inf)
+        except ChildTimeout:
+            attempt.tell(Told.TIMEOUT)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: BaseException
+
+
+async def _in_thread(threads: Threads, function: Callable[[], object]) -> object:
+    def call() -> object:
+        try:
+            return function()
+        except BaseException as error:  # noqa: BLE001 - a future refuses a StopIteration
+            return _Raised(error)
+
+    inside = contextvars.copy_context()
+    answer = await asyncio.get_running_loop().run_in_executor(threads, inside.run, call)
+    if isinstance(answer, _Raised):
+        raise answer.error
+    return answer
