@@ -7,17 +7,21 @@ the job's id and type are bound by the span that it runs in.
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import structlog
 
 LogFormat = Literal["auto", "json", "console"]
 
+log = structlog.get_logger(component="trace")
+
+_verbose = False
+
 
 def configure(log_format: LogFormat = "auto", level: str = "warning") -> None:
     """Send the log to stderr in this form. An application that has configured structlog already keeps its own."""
+    global _verbose  # noqa: PLW0603 - a span in a hot loop asks no logger whether it is heard
+    _verbose = level == "debug"
     if structlog.is_configured():
         return
     if log_format == "console" or (log_format == "auto" and sys.stderr.isatty()):
@@ -37,13 +41,19 @@ def configure(log_format: LogFormat = "auto", level: str = "warning") -> None:
     )
 
 
-@contextmanager
-def span(name: str, **attributes: Any) -> Iterator[None]:
-    """Bind `attributes` to every line that is logged inside, and log at debug level how long it took."""
-    started = time.monotonic()
-    with structlog.contextvars.bound_contextvars(**attributes):
-        try:
-            yield
-        finally:
-            elapsed = round((time.monotonic() - started) * 1000, 1)
-            structlog.get_logger(component="trace").debug(name, ms=elapsed)
+class span:  # noqa: N801 - reads as a verb: with span("attempt", job=…)
+    """Bind `attributes` to every line that is logged inside. At debug level, log how long it took."""
+
+    __slots__ = ("_attributes", "_name", "_started", "_tokens")
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        self._name, self._attributes = name, attributes
+
+    def __enter__(self) -> None:
+        self._started = time.monotonic()
+        self._tokens = structlog.contextvars.bind_contextvars(**self._attributes)
+
+    def __exit__(self, *_: object) -> None:
+        if _verbose:
+            log.debug(self._name, ms=round((time.monotonic() - self._started) * 1000, 1))
+        structlog.contextvars.reset_contextvars(**self._tokens)

@@ -38,6 +38,7 @@ class Attempt:
         self.decided = False
         self._still_there, self._grace_s = still_there, grace_s
         self._alarm: asyncio.TimerHandle | None = None
+        self._clock: asyncio.TimerHandle | None = None
         self._handler: asyncio.Task[object] | None = None
         self._cancels = 0
         self._endings: list[Callable[[], object]] = []
@@ -57,17 +58,15 @@ class Attempt:
             self._cancels += 1
             self._handler.cancel()
 
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """The part that may take `limit_s` seconds."""
-        timer = None
+    def start_clock(self) -> None:
+        """Tell the handler to stop after `limit_s` seconds from now."""
         if self.limit_s is not None:
-            timer = asyncio.get_running_loop().call_later(self.limit_s, self.tell, Told.TIMEOUT)
-        try:
-            yield
-        finally:
-            if timer is not None:
-                timer.cancel()
+            self._clock = asyncio.get_running_loop().call_later(self.limit_s, self.tell, Told.TIMEOUT)
+
+    def stop_clock(self) -> None:
+        """The handler has ended."""
+        if self._clock is not None:
+            self._clock.cancel()
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:

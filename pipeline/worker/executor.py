@@ -32,6 +32,7 @@ SUSPECT_SNOOZE_S: Final = 1.0
 REMEMBERED: Final = 10_000
 
 log = structlog.get_logger(component="worker")
+job_log = structlog.get_logger(component="job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class Executor:
             job,
             self._services,
             Producer(self._broker, self._settings, Origin.of(job)),
-            structlog.get_logger(component="job"),
+            job_log,
             AttemptControl(self._broker, attempt),
             attempt.stop,
         )
@@ -174,7 +175,8 @@ class Executor:
         """Run the handler; return what it returns or raises, whatever that is."""
         if attempt.told is not None:
             return None
-        with span("attempt", job=context.id, type=context.type), attempt.limited():
+        with span("attempt", job=context.id, type=context.type):
+            attempt.start_clock()
             try:
                 where = self._places[context.type]
                 return await invoke(where, handler, payload, context, attempt, self._threads)
@@ -187,6 +189,8 @@ class Executor:
                         "attempt failed", error=describe(error), retried=context.retried, stack=stack(error)
                     )
                 return error
+            finally:
+                attempt.stop_clock()
 
     async def _confirm(self, end: End) -> None:
         """Return when the store has confirmed. What it refuses is no longer ours: it was done, or went elsewhere."""
