@@ -7,34 +7,57 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from contracts.fences import Coverage
+from contracts.jobs import Scope
 from contracts.states import JobState
+from pipeline.backends.lite import (
+    beats,
+    cancelling,
+    dead_letters,
+    inspection,
+    locks,
+    steering,
+)
 from pipeline.backends.lite.claiming import Turns, claim
 from pipeline.backends.lite.connection import connect, prepare, refuse_network
-from pipeline.backends.lite.deliveries import held, release
+from pipeline.backends.lite.deliveries import held, release, report
 from pipeline.backends.lite.enqueuing import enqueue
 from pipeline.backends.lite.leases import LiteLeases
+from pipeline.backends.lite.listing import Listing
 from pipeline.backends.lite.promoting import promote
 from pipeline.backends.lite.reader import Reader
 from pipeline.backends.lite.reclaiming import reclaim
 from pipeline.backends.lite.records import find, standing
+from pipeline.backends.lite.retention import prune, removed, total
 from pipeline.backends.lite.settling import settle
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.backends.lite.wakeups import Listeners, Wakeups
 from pipeline.backends.lite.watcher import Watcher
 from pipeline.backends.lite.writer import Writer
 from pipeline.broker import (
+    CancelOutcome,
+    DeadLetter,
     Delivery,
     JobRecord,
     NewJob,
+    Page,
+    Progress,
     Promoted,
+    Pruned,
+    QueueStat,
     Reclaimed,
     ReclaimPolicy,
+    Retention,
+    ScopeCancel,
     Settlement,
+    TaskFilter,
+    WorkerBeat,
 )
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
 
 BUSY_S: Final = 5.0
+ANY: Final = TaskFilter()
 
 
 class LiteBroker:
@@ -123,12 +146,87 @@ class LiteBroker:
     async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
         return await self.writer.submit(partial(reclaim, policy=policy))
 
+    async def report(self, delivery: Delivery, progress: Progress) -> bool:
+        return await self.writer.submit(partial(report, one=delivery, progress=progress))
+
+    async def prune(self, retention: Retention) -> Pruned:
+        rounds: list[Pruned] = []
+        while not rounds or removed(rounds[-1]):
+            rounds.append(await self.writer.submit(partial(prune, retention=retention)))
+        return total(rounds)
+
+    async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
+        return await self.writer.submit(partial(cancelling.cancel, job_ids=job_ids))
+
+    async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
+        return await self.writer.submit(
+            partial(cancelling.cancel_scope, scope=scope, coverage=coverage, cut=cut)
+        )
+
+    async def run_now(self, job_id: str) -> None:
+        await self.writer.submit(partial(steering.run_now, job_id=job_id))
+
+    async def delete(self, job_id: str) -> None:
+        await self.writer.submit(partial(steering.delete, job_id=job_id))
+
+    async def purge(self, queue: str) -> int:
+        return await self.writer.submit(partial(steering.purge, queue=queue))
+
+    async def pause(self, queue: str) -> None:
+        await self.writer.submit(partial(steering.pause, queue=queue))
+
+    async def resume(self, queue: str) -> None:
+        await self.writer.submit(partial(steering.resume, queue=queue))
+
     async def job(self, job_id: str) -> JobRecord | None:
         return await self.reader.run(partial(find, job_id=job_id))
 
     async def states(self, job_ids: Sequence[str]) -> list[JobState | None]:
         known = await self.reader.run(partial(standing, ids=job_ids))
         return [known.get(job_id) for job_id in job_ids]
+
+    async def tasks(
+        self,
+        queue: str,
+        state: JobState,
+        *,
+        cursor: str | None,
+        limit: int,
+        match: TaskFilter = ANY,
+    ) -> Page:
+        return await self.reader.run(Listing(queue, state, cursor, limit, match))
+
+    async def queue_stats(self) -> list[QueueStat]:
+        return await self.reader.run(inspection.queue_stats)
+
+    async def has_queued(self, scope: Scope, types: frozenset[str] | None = None) -> bool:
+        return await self.reader.run(partial(inspection.has_queued, scope=scope, types=types))
+
+    async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
+        return await self.reader.run(partial(inspection.queued_ids, kind=kind, types=types))
+
+    async def heartbeat(self, beat: WorkerBeat, ttl_ms: int) -> None:
+        await self.writer.submit(partial(beats.beat, said=beat, ttl_ms=ttl_ms))
+
+    async def forget(self, worker: str) -> None:
+        await self.writer.submit(partial(beats.forget, worker=worker))
+
+    async def workers(self) -> list[WorkerBeat]:
+        return await self.reader.run(beats.living)
+
+    async def dead_letters(self, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+        return await self.reader.run(partial(dead_letters.oldest, queues=queues, limit=limit))
+
+    async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
+        await self.writer.submit(partial(dead_letters.forget, death_ids=death_ids))
+
+    async def lock(self, name: str, owner: str, ttl_ms: int, width: int = 1) -> int | None:
+        return await self.writer.submit(
+            partial(locks.lock, name=name, owner=owner, ttl_ms=ttl_ms, width=width)
+        )
+
+    async def unlock(self, name: str, owner: str) -> bool:
+        return await self.writer.submit(partial(locks.unlock, name=name, owner=owner))
 
     def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._watch()
@@ -137,6 +235,9 @@ class LiteBroker:
     def on_due(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._watch()
         return self._dues.add(listener)
+
+    async def ping(self) -> None:
+        await self.writer.submit(_touch)
 
     async def close(self) -> None:
         if self._watcher is not None:
@@ -175,3 +276,7 @@ class LiteBroker:
 def ready(snapshot: Snapshot, queues: Sequence[str]) -> set[str]:
     """Return those of `queues` that have jobs to claim."""
     return {row["queue"] for row in snapshot.run("select_ready", queues=array(queues))}
+
+
+def _touch(transaction: Transaction) -> None:
+    transaction.run("touch")

@@ -1,12 +1,13 @@
 """Deliveries: who holds which, and handing them back."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
 from contracts.states import JobState
-from pipeline.backends.lite.ending import End, count, end
+from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
-from pipeline.broker import Delivery
+from pipeline.broker import Delivery, Progress
 
 
 def delivery(row: sqlite3.Row, consumer: str, claimed_at: int) -> Delivery:
@@ -37,7 +38,6 @@ def release(transaction: Transaction, deliveries: Sequence[Delivery]) -> int:
     """Active → pending, nothing counted; one that was told to stop is cancelled."""
     rows = [row for row in current(transaction, deliveries) if row is not None]
     told = [End(row, JobState.CANCELLED) for row in rows if row["cancel"]]
-    count(transaction, [(one.row["queue"], one.state) for one in told])
     end(transaction, told)
     queue_again(transaction, [(row, None) for row in rows if not row["cancel"]])
     return len(rows)
@@ -52,3 +52,10 @@ def queue_again(transaction: Transaction, jobs: Sequence[tuple[sqlite3.Row, str 
         ]
         transaction.run_many("requeue_job", moves)
         transaction.woken.update(row["queue"] for row, _ in jobs)
+
+
+def report(transaction: Transaction, one: Delivery, progress: Progress) -> bool:
+    """Note the progress of a running job."""
+    text = json.dumps([progress.done, progress.total, progress.stage, progress.at or transaction.now])
+    held = {"id": one.job_id, "entry": int(one.entry), "consumer": one.consumer}
+    return transaction.run("report_progress", progress=text, **held).rowcount > 0

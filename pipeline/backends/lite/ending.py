@@ -28,14 +28,13 @@ class End:
 def end(transaction: Transaction, ends: Sequence[End]) -> list[JobState]:
     """End these jobs and return the states that resulted: an enqueue that waited for the end makes it `scheduled`."""
     now = transaction.now
+    count(transaction, [(one.row["queue"], one.state) for one in ends])
     over = [one for one in ends if one.row["rerun"] is None]
     gone = [one for one in over if one.state is JobState.COMPLETED and one.kept_ms <= 0]
     kept = [one for one in over if one.state is not JobState.COMPLETED or one.kept_ms > 0]
     remove(transaction, [one.row for one in gone], JobState.COMPLETED, remembered=False)
     transaction.run_many("end_job", [_record(one, now) for one in kept])
-    transaction.run_many(
-        "bury_job", [(now, one.row["seq"]) for one in kept if one.state is JobState.ARCHIVED]
-    )
+    transaction.run_many("bury_job", [(one.row["seq"],) for one in kept if one.state is JobState.ARCHIVED])
     transaction.run_many("unlock_unique", [_lock(one.row) for one in over if one.row["unique_key"]])
     for one in ends:
         if one.row["rerun"] is not None:
@@ -54,7 +53,7 @@ def remove(
 
 
 def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> None:
-    """Count attempts that ended in this state, by queue, for today's statistics."""
+    """Count jobs that came to this state, by queue, for today's statistics."""
     day = transaction.now // 86_400_000
     for (queue, state), number in Counter(ends).items():
         failed = number if state in {JobState.RETRY, JobState.ARCHIVED} else 0

@@ -32,25 +32,21 @@ class Fences:
     def admit(self, job: Job) -> Job | None:
         """Return `job` with its root, or None when it descends from something that was cancelled.
 
-        A root was enqueued after every fence that exists, even within the same millisecond, so it is put after them.
+        A root was enqueued after every fence there is, even within the same millisecond, so it is put after them.
         """
-        cuts = [cut for scope in job.scopes for cut in self._of(scope)]
-        if not job.root_at:
-            after = max((cut for _, cut in cuts), default=-1) + 1
-            return replace(
-                job,
-                enqueued_at=self._transaction.now,
-                root_id=job.root_id or job.id,
-                root_at=max(self._transaction.now, after),
-            )
-        if any(job.root_at <= cut and covers(row, job.type) for row, cut in cuts):
-            return None
-        return replace(job, enqueued_at=self._transaction.now)
+        now = self._transaction.now
+        if job.root_at:
+            return None if self.covers(job) else replace(job, enqueued_at=now)
+        after = max((cut + 1 for scope in job.scopes for _, cut in self._of(scope)), default=0)
+        return replace(job, enqueued_at=now, root_id=job.root_id or job.id, root_at=max(now, after))
 
-    def covered(self, job_type: str, root_at: int, scopes: list[Scope]) -> bool:
-        """Whether a fence keeps a stored job from starting."""
-        cuts = [cut for scope in scopes for cut in self._of(scope)]
-        return any(root_at <= cut and covers(row, job_type) for row, cut in cuts)
+    def covers(self, job: Job) -> bool:
+        """Whether a fence keeps `job` from starting."""
+        return any(
+            job.root_at <= cut and covers(row, job.type)
+            for scope in job.scopes
+            for row, cut in self._of(scope)
+        )
 
     def _of(self, scope: Scope) -> list[tuple[str, int]]:
         if scope not in self._seen:

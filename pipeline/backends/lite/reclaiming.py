@@ -6,7 +6,7 @@ from dataclasses import replace
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode, encode_options
 from pipeline.backends.lite.deliveries import queue_again
-from pipeline.backends.lite.ending import End, count, end
+from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Reclaimed, ReclaimPolicy
 
@@ -24,7 +24,6 @@ def reclaim(transaction: Transaction, policy: ReclaimPolicy) -> list[Reclaimed]:
     ).fetchall()
     fates = [_fate(row, policy, now) for row in rows]
     ends = [fate for fate in fates if isinstance(fate, End)]
-    count(transaction, [(one.row["queue"], one.state) for one in ends])
     ended = iter(end(transaction, ends))
     again = [(row, fate) for row, fate in zip(rows, fates, strict=True) if not isinstance(fate, End)]
     queue_again(transaction, again)

@@ -111,7 +111,6 @@ CREATE TABLE paused (queue TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE workers (
     worker     TEXT PRIMARY KEY,
     beat       TEXT NOT NULL,
-    seen_at    INTEGER NOT NULL,
     expires_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 

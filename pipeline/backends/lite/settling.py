@@ -27,7 +27,9 @@ def settle(transaction: Transaction, settlements: Sequence[Settlement]) -> list[
             later.append((row, said))
         else:
             ends.append((index, _end(row, said, state)))
-    count(transaction, [(said.delivery.queue, s) for s, said in zip(states, settlements, strict=True) if s])
+    count(
+        transaction, [(row["queue"], JobState.RETRY) for row, said in later if said.state is JobState.RETRY]
+    )
     for (index, _), state in zip(ends, end(transaction, [one for _, one in ends]), strict=True):
         states[index] = state
     _postpone(transaction, later)
@@ -47,7 +49,7 @@ def _end(row: sqlite3.Row, said: Settlement, state: JobState) -> End:
     if state is JobState.COMPLETED and kept <= 0:
         return End(row, state)
     opts = encode_options(job) if job else None
-    return End(row, state, opts, said.reason, said.error, kept)
+    return End(row, state, opts, said.reason if state is JobState.ARCHIVED else None, said.error, kept)
 
 
 def _postpone(transaction: Transaction, later: Sequence[tuple[sqlite3.Row, Settlement]]) -> None:

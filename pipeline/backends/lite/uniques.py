@@ -16,15 +16,21 @@ def contend(transaction: Transaction, job: Job, due: int) -> Receipt | None:
     unique = job.unique
     if unique is None:
         return None
-    holder = transaction.run("select_unique", type=job.type, key=unique.key, now=transaction.now).fetchone()
-    if holder is not None:
-        state = JobState(holder["state"])
-        if unique.on_conflict == "replace" and state in WAITING:
-            end(transaction, [End(holder, JobState.CANCELLED, error=f"replaced by {job.id}")])
-        else:
-            return _coalesce(transaction, holder, job, due)
+    older = holder(transaction, job.type, unique.key)
+    if older is not None:
+        if unique.on_conflict != "replace" or older["state"] not in WAITING:
+            return _coalesce(transaction, older, job, due)
+        end(transaction, [End(older, JobState.CANCELLED, error=f"replaced by {job.id}")])
     take(transaction, job)
     return None
+
+
+def holder(transaction: Transaction, job_type: str, key: str) -> sqlite3.Row | None:
+    """Return the job that has the lock, if any."""
+    row: sqlite3.Row | None = transaction.run(
+        "select_unique", type=job_type, key=key, now=transaction.now
+    ).fetchone()
+    return row
 
 
 def take(transaction: Transaction, job: Job) -> None:
@@ -42,11 +48,11 @@ def take(transaction: Transaction, job: Job) -> None:
     )
 
 
-def _coalesce(transaction: Transaction, holder: sqlite3.Row, job: Job, due: int) -> Receipt:
-    state = JobState(holder["state"])
+def _coalesce(transaction: Transaction, older: sqlite3.Row, job: Job, due: int) -> Receipt:
+    state = JobState(older["state"])
     conflict = job.unique.on_conflict if job.unique else "drop"
     if conflict == "debounce" and state in {JobState.SCHEDULED, JobState.RETRY}:
-        transaction.run("move_due", seq=holder["seq"], due=transaction.due_at(due))
+        transaction.run("move_due", seq=older["seq"], due=transaction.due_at(due))
     elif conflict != "drop" and state is JobState.ACTIVE:
         note = {
             "due": due,
@@ -56,5 +62,5 @@ def _coalesce(transaction: Transaction, holder: sqlite3.Row, job: Job, due: int)
             "opts": encode_options(job),
             "scopes": [[scope.kind, scope.id] for scope in job.scopes],
         }
-        transaction.run("note_rerun", seq=holder["seq"], rerun=json.dumps(note))
-    return Receipt(holder["id"], state, duplicate=True)
+        transaction.run("note_rerun", seq=older["seq"], rerun=json.dumps(note))
+    return Receipt(older["id"], state, duplicate=True)

@@ -1,0 +1,28 @@
+"""Deaths that nobody has recorded yet."""
+
+from collections.abc import Sequence
+
+from contracts.states import ArchiveReason
+from pipeline.backends.lite.transaction import Snapshot, Transaction, array
+from pipeline.broker import DeadLetter
+
+
+def oldest(snapshot: Snapshot, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+    """Return the oldest deaths in these queues."""
+    return [
+        DeadLetter(
+            death_id=row["death_id"],
+            queue=row["queue"],
+            job_id=row["job_id"],
+            record={"id": row["job_id"], "type": row["type"], "data": row["data"], "opts": row["opts"]},
+            reason=ArchiveReason(row["reason"]),
+            error=row["error"],
+            died_at=row["died_at"],
+        )
+        for row in snapshot.run("select_dead", queues=array(queues), limit=limit)
+    ]
+
+
+def forget(transaction: Transaction, death_ids: Sequence[str]) -> None:
+    """Remove deaths that were recorded."""
+    transaction.run("delete_dead", ids=array(death_ids))

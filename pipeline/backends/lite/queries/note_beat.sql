@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO workers (worker, beat, expires_at) VALUES (:worker, :beat, :expires_at)

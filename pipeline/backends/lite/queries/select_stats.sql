@@ -1,0 +1,1 @@
+SELECT queue, processed, failed, cancelled FROM stats WHERE day = :day

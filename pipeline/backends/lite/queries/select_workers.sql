@@ -1,0 +1,1 @@
+SELECT beat FROM workers WHERE expires_at > :now ORDER BY worker

@@ -1,0 +1,1 @@
+UPDATE counters SET value = value WHERE name = 'number'

@@ -1,0 +1,81 @@
+"""What a person does to a job or a queue: run now, delete, purge, pause, resume."""
+
+import sqlite3
+from dataclasses import replace
+
+from contracts.jobs import Job
+from contracts.states import JobState, allowed
+from contracts.wire import PoisonError, UnknownVersionError, decode, encode_options
+from pipeline.backends.lite.deliveries import queue_again
+from pipeline.backends.lite.ending import remove
+from pipeline.backends.lite.fences import Fences
+from pipeline.backends.lite.transaction import Transaction
+from pipeline.backends.lite.uniques import holder, take
+from pipeline.errors import JobNotFound, NotAllowed
+
+
+def run_now(transaction: Transaction, job_id: str) -> None:
+    """Make a job pending; see `Broker.run_now`."""
+    row = _find(transaction, job_id, "run_now")
+    opts = _last_chance(transaction, row) if row["state"] == JobState.ARCHIVED else None
+    transaction.run("revive_job", seq=row["seq"])
+    queue_again(transaction, [(row, opts)])
+
+
+def delete(transaction: Transaction, job_id: str) -> None:
+    """Remove an ended job; its last state is remembered for a while."""
+    row = _find(transaction, job_id, "delete")
+    remove(transaction, [row], JobState(row["state"]), remembered=True)
+
+
+def purge(transaction: Transaction, queue: str) -> int:
+    """Remove the archived jobs of a queue."""
+    rows = transaction.run("select_archived", queue=queue).fetchall()
+    remove(transaction, rows, JobState.ARCHIVED, remembered=True)
+    return len(rows)
+
+
+def pause(transaction: Transaction, queue: str) -> None:
+    """Let a queue start nothing."""
+    transaction.run("pause_queue", queue=queue)
+    transaction.signal()
+
+
+def resume(transaction: Transaction, queue: str) -> None:
+    """Undo a pause."""
+    transaction.run("resume_queue", queue=queue)
+    transaction.woken.add(queue)
+    transaction.signal()
+
+
+def _find(transaction: Transaction, job_id: str, verb: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = transaction.run("select_steered", id=job_id).fetchone()
+    if row is None:
+        raise JobNotFound(f"no job has the id {job_id!r} (any more)")
+    if not allowed(JobState(row["state"]), verb):
+        raise NotAllowed(f"job {job_id} is {row['state']}: {verb.replace('_', ' ')} does nothing to it")
+    return row
+
+
+def _last_chance(transaction: Transaction, row: sqlite3.Row) -> str | None:
+    """Return the options of an archived job with one attempt left, or None where its envelope cannot be read."""
+    try:
+        job = decode({name: row[name] for name in ("id", "type", "data", "opts")}, row["queue"])
+    except (PoisonError, UnknownVersionError):
+        return None
+    if Fences(transaction).covers(job):
+        raise NotAllowed(f"job {job.id} was cancelled with what it belongs to; enqueue it anew")
+    _retake_lock(transaction, job)
+    retried = max(job.retried, job.max_retry)
+    return encode_options(replace(job, retried=retried, crashes=0, unknown_since=0, deadline=None))
+
+
+def _retake_lock(transaction: Transaction, job: Job) -> None:
+    if job.unique is None or job.unique.until != "done":
+        return
+    other = holder(transaction, job.type, job.unique.key)
+    if other is not None:
+        raise NotAllowed(
+            f"job {other['id']} has the unique key {job.unique.key!r} now; job {job.id} must wait for it"
+        )
+    take(transaction, job)
