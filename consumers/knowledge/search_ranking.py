@@ -15,17 +15,20 @@ from consumers.knowledge.search import EntryKind, Hit
 RANK_DEPTH: Final = 64  # of each ranking; deeper ranks add less than the noise between neighbours
 RANK_DAMPING: Final = 60  # the usual constant of rank fusion: how little the first place stands out
 HEARSAY: Final = {EntryKind.QUESTION: 0.5, EntryKind.SUMMARY: 0.5}  # beside 1 for the document's own words
-SAME_DOCUMENT: Final = 0.5  # worth of each further passage of a document, or one could fill a page
+AGAIN: Final = (
+    0.5  # worth of a passage for each one above it of the same document, or of the same words elsewhere
+)
 PASSAGE_CHARS: Final = 1200  # shown, when chunks of the same section lie around the one found
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entry as one ranking names it; `chunk_id` as in `IndexEntry`."""
+    """An entry as one ranking names it; `chunk_id` as in `IndexEntry`. The same words have the same digest."""
 
     knowledge_id: str
     chunk_id: str | None
     kind: EntryKind
+    digest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Ranked:
     chunk_id: str | None
     score: float
     kinds: tuple[EntryKind, ...]
+    digest: int | None = None  # None: unknown, because only a question or a summary was found
 
 
 def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
@@ -47,16 +51,21 @@ def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
     lists = [one for ranking in rankings for one in _by_sort(ranking)]
     scores: defaultdict[tuple[str, str | None], float] = defaultdict(float)
     kinds: defaultdict[tuple[str, str | None], dict[EntryKind, None]] = defaultdict(dict)
+    digests: dict[tuple[str, str | None], int | None] = {}
     for one in lists:
         voted: set[tuple[str, str | None]] = set()
         for place, found in enumerate(one[:RANK_DEPTH], start=1):
             key = (found.knowledge_id, found.chunk_id)
             kinds[key][found.kind] = None
+            if found.kind not in HEARSAY:
+                digests[key] = found.digest
             if key not in voted:
                 voted.add(key)
                 scores[key] += _weight(found.kind) * (RANK_DAMPING + 1) / (RANK_DAMPING + place)
     full = sum(_weight(one[0].kind) for one in lists)
-    ranked = [Ranked(*key, score / full, tuple(kinds[key])) for key, score in scores.items()]
+    ranked = [
+        Ranked(*key, score / full, tuple(kinds[key]), digests.get(key)) for key, score in scores.items()
+    ]
     return _spread(_lend(sorted(ranked, key=_worth)))[:limit]
 
 
@@ -91,12 +100,13 @@ def _joined(passage: Ranked, summary: Ranked) -> Ranked:
 
 
 def _spread(ranked: Sequence[Ranked]) -> list[Ranked]:
-    seen: Counter[str] = Counter()
+    """Mix the page: no document fills it, and a copy of a document does not repeat it."""
+    seen: Counter[str | int] = Counter()
     spread = []
     for one in ranked:
-        score = one.score * SAME_DOCUMENT ** seen[one.knowledge_id]
-        seen[one.knowledge_id] += 1
-        spread.append(replace(one, score=score))
+        marks = [mark for mark in (one.knowledge_id, one.digest) if mark is not None]
+        spread.append(replace(one, score=one.score * AGAIN ** max(seen[mark] for mark in marks)))
+        seen.update(marks)
     return sorted(spread, key=_worth)
 
 

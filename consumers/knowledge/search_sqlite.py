@@ -44,9 +44,9 @@ def _many(statement: str, *names: str) -> TextClause:
 
 
 _ADD = sql(
-    "INSERT INTO search_entries (id, kb_id, knowledge_id, attempt, kind, chunk_id, position, heading, text, model,"
-    " dimension, vector) VALUES (:id, :kb_id, :knowledge_id, :attempt, :kind, :chunk_id, :position, :heading, :text,"
-    " :model, :dimension, :vector)"
+    "INSERT INTO search_entries (id, kb_id, knowledge_id, attempt, kind, chunk_id, position, heading, text, digest,"
+    " model, dimension, vector) VALUES (:id, :kb_id, :knowledge_id, :attempt, :kind, :chunk_id, :position, :heading, :text,"
+    " :digest, :model, :dimension, :vector)"
 )
 _ADD_WORDS = sql(
     "INSERT INTO search_words (rowid, base, words) SELECT seq, :base, :words FROM search_entries WHERE id = :id"
@@ -62,12 +62,12 @@ _FREQUENCIES = sql(
     " WHERE term >= asked.value ->> 1 AND term <= asked.value ->> 2) AS frequency FROM json_each(:asked) asked"
 )
 _BY_WORDS = sql(
-    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind FROM (SELECT rowid AS seq,"
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest FROM (SELECT rowid AS seq,"
     " bm25(search_words, 0.0, 1.0) AS cost FROM search_words WHERE search_words MATCH :query ORDER BY cost LIMIT :depth"
     ") found CROSS JOIN search_entries entry ON entry.seq = found.seq ORDER BY found.cost, found.seq"
 )
 _BY_SEQS = sql(
-    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind FROM json_each(:seqs) found"
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest FROM json_each(:seqs) found"
     " CROSS JOIN search_entries entry ON entry.seq = found.value ORDER BY found.key"
 )
 _PLACES = _many(
@@ -193,7 +193,7 @@ def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[
 
 
 def _candidates(rows: Iterable[Any]) -> list[Candidate]:
-    return [Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind)) for row in rows]
+    return [Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind), row.digest) for row in rows]
 
 
 def _range(pattern: str) -> tuple[str, str]:
@@ -226,6 +226,7 @@ async def _remove(session: AsyncSession, *conditions: ColumnElement[bool]) -> in
 
 def _row(entry: IndexEntry) -> dict[str, Any]:
     text, heading = clean(entry.text), clean(entry.heading)
+    words = " ".join(index_terms(text))
     row = {
         "id": entry.id,
         "kb_id": entry.kb_id,
@@ -236,8 +237,9 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
         "position": entry.position,
         "heading": heading,
         "text": text,
+        "digest": int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), signed=True),
         "base": _token(entry.kb_id),
-        "words": " ".join(index_terms(f"{heading}\n{text}")),
+        "words": " ".join([*index_terms(heading), words]),
     }
     vector = None if entry.vector is None else _unit(entry.vector)
     if vector is None:

@@ -67,6 +67,11 @@ def test_one_document_cannot_fill_the_page():
     assert order(ranking, ranking)[:3] == ["a/0", "b/1", "c/1"]
 
 
+def test_a_copy_of_a_document_does_not_repeat_it():
+    ranking = [Candidate(document, f"{document}/1", EntryKind.TEXT, digest=7) for document in ("a", "copy")]
+    assert order([*ranking, own("b/1"), own("c/1")]) == ["a/1", "b/1", "c/1", "copy/1"]
+
+
 def test_a_document_alone_shows_all_its_passages():
     assert order([own(f"a/{n}") for n in range(4)]) == ["a/0", "a/1", "a/2", "a/3"]
 

@@ -20,6 +20,7 @@ TABLES = (
         position INTEGER NOT NULL,
         heading TEXT NOT NULL,
         text TEXT NOT NULL,
+        digest INTEGER NOT NULL,
         model TEXT NOT NULL,
         dimension INTEGER NOT NULL,
         vector BLOB
