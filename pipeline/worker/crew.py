@@ -5,7 +5,6 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import structlog
@@ -20,6 +19,7 @@ from pipeline.handlers import HandlerTable
 from pipeline.worker.attempt import Attempt, Attempts, Told
 from pipeline.worker.executor import Ends, Executor
 from pipeline.worker.flusher import Flusher
+from pipeline.worker.invoke import Rooms
 from pipeline.worker.lease import LeaseKeeper
 from pipeline.worker.pool import Pool
 
@@ -56,9 +56,8 @@ class Crew:
         self._hurry = asyncio.Event()
         self._attempts = Attempts(grace_s=settings.grace_s, on_stuck=self._report_stuck)
         self._ends = Ends(Flusher("settling", broker.settle), Flusher("releasing", self._release), on_death)
-        slots = sum(settings.slots(name) for name in pools)
-        self._threads = ThreadPoolExecutor(max(slots, 1), thread_name_prefix="streamlane handler")
-        self._executor = Executor(broker, settings, handlers, services, self._ends, self._threads)
+        self._rooms = Rooms.of(sum(settings.slots(name) for name in pools))
+        self._executor = Executor(broker, settings, handlers, services, self._ends, self._rooms)
         self._leases = LeaseKeeper(
             broker,
             self._attempts,
@@ -119,7 +118,7 @@ class Crew:
                 await self._attempts.emptied()
         await self._last_act()
         await self._leases.stop()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._rooms.close()
 
     async def _last_act(self) -> None:
         """Say what becomes of the jobs whose handlers do not stop; it is up to the caller to end them now."""

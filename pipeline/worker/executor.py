@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from pipeline.telemetry import span
 from pipeline.worker.attempt import Attempt
 from pipeline.worker.control import AttemptControl
 from pipeline.worker.flusher import Flusher
-from pipeline.worker.invoke import invoke, place
+from pipeline.worker.invoke import Rooms, invoke, place
 from pipeline.worker.verdict import End, decide
 
 SUSPECT_CRASHES: Final = 2
@@ -53,7 +52,7 @@ class Settled(Exception):  # noqa: N818 - the end of an attempt, not an error
 
 
 class Executor:
-    """Makes attempts, for all pools of a process. `threads` has one for each slot.
+    """Makes attempts, for all pools of a process.
 
     Raises ConfigurationError for a handler that cannot run where it is to.
     """
@@ -65,12 +64,12 @@ class Executor:
         handlers: HandlerTable,
         services: object,
         ends: Ends,
-        threads: Threads,
+        rooms: Rooms,
     ) -> None:
         self._broker, self._settings, self._services = broker, settings, services
         self._handlers = handlers.types()
         self._places = {name: place(handler) for name, handler in self._handlers.items()}
-        self._ends, self._threads = ends, threads
+        self._ends, self._rooms = ends, rooms
         self._backoff = RETRY_DELAYS[settings.retry_backoff]
         self._suspect: Attempt | None = None
         self._unreadable: dict[str, int] = {}
@@ -179,7 +178,7 @@ class Executor:
             attempt.start_clock()
             try:
                 where = self._places[context.type]
-                return await invoke(where, handler, payload, context, attempt, self._threads)
+                return await invoke(where, handler, payload, context, attempt, self._rooms)
             except BaseException as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

@@ -5,17 +5,36 @@ import contextvars
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor as Threads
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from contracts.jobs import JobPayload
 from pipeline.errors import ConfigurationError
 from pipeline.handlers import Context, Handler
 from pipeline.worker.attempt import Attempt, Told
-from pipeline.worker.offload import ChildTimeout, run_in_child
+from pipeline.worker.offload import ChildPool, ChildTimeout
 
 Place = Literal["loop", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Threads and child processes for as many handlers as there are slots, so that none waits for another."""
+
+    threads: ThreadPoolExecutor
+    children: ChildPool
+
+    @classmethod
+    def of(cls, slots: int) -> Self:
+        """Make room for `slots` handlers; what is not used costs nothing."""
+        slots = max(slots, 1)
+        return cls(ThreadPoolExecutor(slots, thread_name_prefix="streamlane handler"), ChildPool(slots))
+
+    async def close(self) -> None:
+        """End the children and the threads that are idle; a thread that is busy ends with its handler."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        await self.children.close()
 
 
 def place(handler: Handler) -> Place:
@@ -37,14 +56,14 @@ async def invoke(
     payload: JobPayload,
     context: Context[Any],
     attempt: Attempt,
-    threads: Threads,
+    rooms: Rooms,
 ) -> object:
     """Run a handler and return what it returns, or raise what it raises.
 
     To stop means: a coroutine is cancelled, a child process killed, a thread waited for.
     """
     if where == "thread":
-        answer = await _in_thread(threads, lambda: handler.run(payload, context))
+        answer = await _in_thread(rooms.threads, lambda: handler.run(payload, context))
         if not inspect.isawaitable(answer):
             return answer
         with attempt.cancellable():
@@ -54,7 +73,7 @@ async def invoke(
             return await cast("Awaitable[object]", handler.run(payload, context))
         try:
             function = cast("Callable[[JobPayload], object]", handler.run)
-            return await run_in_child(function, payload, timeout=attempt.limit_s or math.inf)
+            return await rooms.children.run(function, payload, timeout=attempt.limit_s or math.inf)
         except ChildTimeout:
             attempt.tell(Told.TIMEOUT)
             raise
@@ -65,7 +84,7 @@ class _Raised:
     error: BaseException
 
 
-async def _in_thread(threads: Threads, function: Callable[[], object]) -> object:
+async def _in_thread(threads: ThreadPoolExecutor, function: Callable[[], object]) -> object:
     def call() -> object:
         try:
             return function()

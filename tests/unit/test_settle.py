@@ -1,0 +1,145 @@
+"""From an outcome to the one state change it means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from contracts.jobs import Job
+from contracts.outcomes import Cancel, Done, Outcome, Retry, Skip, Snooze
+from contracts.states import TRANSITIONS, ArchiveReason, JobState
+from hypothesis import given
+from hypothesis import strategies as st
+from pipeline.broker import Delivery, Settlement
+from pipeline.settle import poison, settle, unknown
+
+NOW = 1_000_000
+JOB = Job(id="j", type="t", queue="default", data="{}", max_retry=3, retried=1)
+DELIVERY = Delivery("default", "j", "1", "me", {}, NOW)
+
+
+def settled(outcome: BaseException | None, job: Job = JOB, **options: Any) -> Settlement:
+    return settle(DELIVERY, job, outcome, delay=lambda failures: 10.0 * failures, now=NOW, **options)
+
+
+@pytest.mark.parametrize("outcome", [None, Done()])
+def test_nothing_said_means_done(outcome: Outcome | None) -> None:
+    assert settled(outcome) == Settlement(DELIVERY, JobState.COMPLETED, JOB)
+
+
+@pytest.mark.parametrize("failure", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), GeneratorExit()])
+def test_whatever_is_raised_counts_as_a_failure_and_is_written_down(failure: BaseException) -> None:
+    end = settled(failure)
+    assert (end.state, end.delay_ms) == (JobState.RETRY, 20_000)
+    assert end.job == replace(JOB, retried=2, last_error=end.error, last_failed_at=NOW)
+    assert end.error.startswith(type(failure).__name__)
+
+
+def test_the_last_failure_archives_and_counts_no_further_attempt() -> None:
+    end = settled(ValueError("no"), replace(JOB, retried=3))
+    assert (end.state, end.reason) == (JobState.ARCHIVED, ArchiveReason.EXHAUSTED)
+    assert end.job is not None
+    assert (end.job.retried, end.job.last_error) == (3, "ValueError: no")
+
+
+def test_a_handler_may_choose_the_wait() -> None:
+    assert settled(Retry(after=2.5)).delay_ms == 2500
+    assert settled(Retry(after=0)).delay_ms == 0
+    assert settled(Retry()).delay_ms == 20_000
+
+
+def test_a_retry_asked_for_counts_as_a_failure() -> None:
+    end = settled(Retry(after=1, reason="busy"))
+    assert end.job is not None
+    assert (end.job.retried, end.job.last_error) == (2, "busy")
+    assert settled(Retry(after=1), replace(JOB, retried=3)).reason is ArchiveReason.EXHAUSTED
+
+
+def test_a_snooze_counts_nothing() -> None:
+    assert settled(Snooze(30)) == Settlement(DELIVERY, JobState.SCHEDULED, JOB, delay_ms=30_000)
+    assert settled(Snooze(30), replace(JOB, retried=3)).state is JobState.SCHEDULED
+
+
+def test_cancel_and_skip_end_the_job_with_their_reason() -> None:
+    assert settled(Cancel("not wanted")) == Settlement(DELIVERY, JobState.CANCELLED, JOB, error="not wanted")
+    skipped = settled(Skip("pointless"))
+    assert (skipped.state, skipped.reason, skipped.error) == (
+        JobState.ARCHIVED,
+        ArchiveReason.SKIP,
+        "pointless",
+    )
+
+
+@pytest.mark.parametrize("outcome", [ValueError("no"), Retry(after=20), Snooze(20)])
+def test_what_would_be_due_after_its_deadline_is_expired(outcome: BaseException) -> None:
+    end = settled(outcome, replace(JOB, deadline=NOW + 19_999))
+    assert (end.state, end.reason) == (JobState.ARCHIVED, ArchiveReason.EXPIRED)
+    assert end.error
+    assert settled(outcome, replace(JOB, deadline=NOW + 20_000)).state is not JobState.ARCHIVED
+
+
+def test_poison_leaves_the_record_as_it_is() -> None:
+    end = poison(DELIVERY, "not JSON")
+    assert (end.state, end.reason, end.job) == (JobState.ARCHIVED, ArchiveReason.POISON, None)
+
+
+def test_an_unknown_type_waits_for_a_newer_worker_and_is_poison_only_after_its_time() -> None:
+    def at(now: int, job: Job) -> Settlement:
+        return unknown(DELIVERY, job, snooze_ms=30_000, limit_ms=3_600_000, now=now)
+
+    first = at(NOW, JOB)
+    assert (first.state, first.delay_ms) == (JobState.SCHEDULED, 30_000)
+    assert first.job == replace(JOB, unknown_since=NOW)
+    later = at(NOW + 3_599_999, first.job)
+    assert later.job == first.job
+    assert at(NOW + 3_600_000, first.job).reason is ArchiveReason.POISON
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (SilentError(), "SilentError: <its message raised RuntimeError>"),
+        (ValueError("a\x00b"), "ValueError: a\ufffdb"),
+        (ValueError("\ud800"), "ValueError: ?"),
+        (ExceptionGroup("many", [ValueError()] * 3), "ExceptionGroup: many (3 sub-exceptions)"),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+def test_every_failure_has_a_text(failure: BaseException, text: str) -> None:
+    assert settled(failure).error == text
+
+
+def test_a_ten_megabyte_text_is_cut() -> None:
+    error = settled(ValueError("ё" * 5_000_000)).error
+    assert len(error.encode()) <= 8192
+    assert error.endswith("...(truncated)")
+
+
+OUTCOMES = st.one_of(
+    st.none(),
+    st.just(Done()),
+    st.builds(Retry, st.none() | st.floats(0, 1e6)),
+    st.builds(Snooze, st.floats(0.1, 1e6)),
+    st.builds(Cancel, st.text()),
+    st.builds(Skip, st.text()),
+    st.builds(ValueError, st.text()),
+)
+
+
+@given(OUTCOMES, st.integers(0, 5), st.integers(0, 5), st.none() | st.integers(NOW, NOW + 10**7))
+def test_every_end_of_an_attempt_is_a_legal_move(
+    outcome: BaseException | None, retried: int, max_retry: int, deadline: int | None
+) -> None:
+    job = replace(JOB, retried=retried, max_retry=max_retry, deadline=deadline)
+    end = settled(outcome, job)
+    legal = {move.target for move in TRANSITIONS if move.source is JobState.ACTIVE and move.by == "settle"}
+    assert end.state in legal
+    assert (end.reason is not None) == (end.state is JobState.ARCHIVED)
+    assert end.job is not None
+    assert 0 <= end.job.retried - retried <= 1
+    assert end.job.retried <= max(max_retry, retried)
+    assert (end.delay_ms > 0) <= (end.state in {JobState.RETRY, JobState.SCHEDULED})
