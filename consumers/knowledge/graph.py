@@ -1,7 +1,7 @@
 """The graph: entities that the chunks of a base name, relations between them, and the words that are their evidence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,7 +36,11 @@ async def store_graph(
 ) -> None:
     """Add what a chunk says, in the transaction that closed its slot. A relation of an unnamed entity is left out."""
     here = {"chunk_id": chunk.id, "knowledge_id": chunk.knowledge_id}
-    named = {ids.entity(kb_id, one.name): one for one in entities}
+    named: dict[str, Named] = {}
+    for one in entities:  # spellings of one name are one entity, called as it was first
+        key = ids.entity(kb_id, one.name)
+        seen = named.get(key)
+        named[key] = replace(seen, count=seen.count + one.count) if seen else one
     await insert_new(
         session,
         table_of(Entity),
@@ -52,10 +56,10 @@ async def store_graph(
         replace=["count"],
     )
     related = {}
-    for one in relations:
-        source, target = ids.entity(kb_id, one.source), ids.entity(kb_id, one.target)
+    for link in relations:
+        source, target = ids.entity(kb_id, link.source), ids.entity(kb_id, link.target)
         if source in named and target in named:
-            related[ids.relation(kb_id, source, target, one.kind)] = (source, target, one)
+            related[ids.relation(kb_id, source, target, link.kind)] = (source, target, link)
     await insert_new(
         session,
         table_of(Relation),
@@ -65,18 +69,15 @@ async def store_graph(
                 "knowledge_base_id": kb_id,
                 "source_id": source,
                 "target_id": target,
-                "kind": one.kind[:255],
+                "kind": link.kind[:255],
             }
-            for key, (source, target, one) in related.items()
+            for key, (source, target, link) in related.items()
         ],
     )
     await upsert(
         session,
         table_of(RelationEvidence),
-        [
-            {"relation_id": key, "evidence": one.evidence, **here}
-            for key, (_, _, one) in sorted(related.items())
-        ],
+        [{"relation_id": key, "evidence": link.evidence, **here} for key, (_, _, link) in related.items()],
         replace=["evidence"],
     )
 

@@ -1,0 +1,204 @@
+"""A knowledge base on a real, migrated database, with the documents of a test in it and a queue that a test empties."""
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from consumers.knowledge import ids
+from consumers.knowledge.contents import Parsed, Passage, Picture
+from consumers.knowledge.documents import Registered, SourceFile, register
+from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.search_sqlite import SqliteSearch
+from consumers.knowledge.slots import Child
+from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.migrations.migrate import upgrade
+from contracts.jobs import JobPayload
+from contracts.knowledge import ParseStatus, SlotKind
+from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, SummaryGeneration
+from contracts.states import JobState
+from pipeline.client import Enqueue
+from pipeline.errors import StoreUnavailable
+from pipeline.receipt import Receipt
+from pipeline.store import Database, Outbox
+from sqlalchemy import text
+
+MODEL = "test-model"
+Step = Callable[..., Any]
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this on its way."""
+
+
+@dataclass
+class Queue:
+    """What has been enqueued, each job once under its id."""
+
+    waiting: dict[str, JobPayload] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    away: bool = False
+
+    async def enqueue_many(self, items: Sequence[Enqueue]) -> list[Receipt]:
+        if self.away:
+            raise StoreUnavailable("the queue is away, as the test asked")
+        return [self._take(item) for item in items]
+
+    def _take(self, item: Enqueue) -> Receipt:
+        job_id = item.options.id or ""
+        duplicate = job_id in self.known
+        if not duplicate:
+            self.known.add(job_id)
+            self.waiting[job_id] = item.payload
+        return Receipt(job_id, JobState.PENDING, duplicate=duplicate)
+
+
+@dataclass
+class Library:
+    """One base, and what its documents need."""
+
+    url: str
+    database: Database
+    index: SqliteSearch
+    queue: Queue
+    outbox: Outbox
+    kb: KnowledgeBase
+
+    async def do(self, step: Step, *args: Any, **options: Any) -> Any:
+        """Run one transition in a transaction of its own."""
+        async with self.outbox.transaction() as session:
+            return await step(session, *args, **options)
+
+    async def look(self, step: Step, *args: Any, **options: Any) -> Any:
+        """Run one reading function."""
+        async with self.database.read() as session:
+            return await step(session, *args, **options)
+
+    async def register(self, source: str = "/a.txt", content: str = "one") -> Registered:
+        found: Registered = await self.do(register, self.kb, file(source, content))
+        return found
+
+    async def document(self, knowledge_id: str) -> Knowledge:
+        async with self.database.read() as session:
+            return await session.get_one(Knowledge, knowledge_id)
+
+    async def status(self, knowledge_id: str) -> ParseStatus:
+        return (await self.document(knowledge_id)).parse_status
+
+    async def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        async with self.database.read() as session:
+            return [tuple(row) for row in await session.execute(text(statement), values)]
+
+    async def contents(self) -> Mapping[str, list[str]]:
+        """All that the database holds, but for random ids and times."""
+        tables = await self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        named = [name for (name,) in tables if not name.startswith(("sqlite_", "search_words", "search_voc"))]
+        return {name: await self._table(name) for name in named}
+
+    async def _table(self, name: str) -> list[str]:
+        async with self.database.read() as session:
+            rows = (await session.execute(text(f"SELECT * FROM {name}"))).mappings().all()
+        return sorted(repr({key: value for key, value in row.items() if _lasting(key)}) for row in rows)
+
+    async def reopen(self) -> None:
+        """Go on as another process would after this one was killed."""
+        await self.close()
+        self.database, self.index = Database.open(self.url), SqliteSearch(self.url)
+        self.outbox = Outbox(self.database, self.queue.enqueue_many)
+
+    async def close(self) -> None:
+        await self.index.close()
+        await self.database.close()
+
+
+@asynccontextmanager
+async def open_library(folder: Path) -> AsyncIterator[Library]:
+    """A base named demo in a fresh database."""
+    path = folder / "library.db"
+    path.write_bytes(_migrated())
+    url, queue = f"sqlite:///{path}", Queue()
+    database = Database.open(url)
+    outbox = Outbox(database, queue.enqueue_many)
+    async with database.transaction() as session:
+        kb = await ensure_base(session, 7, "demo")
+    library = Library(url, database, SqliteSearch(url), queue, outbox, kb)
+    try:
+        yield library
+    finally:
+        await library.close()
+
+
+@cache
+def _migrated() -> bytes:
+    """A migrated database, made once for all tests of this process."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "empty.db")
+        upgrade(f"sqlite:///{path}")
+        shutil.copy(path, path.with_suffix(".copy"))
+        return path.with_suffix(".copy").read_bytes()
+
+
+def _lasting(column: str) -> bool:
+    return column not in {"id", "seq", "vector", "duration_ms", "data", "options"} and not column.endswith(
+        ("_id", "_at")
+    )
+
+
+def file(source: str = "/a.txt", content: str = "one") -> SourceFile:
+    return SourceFile(
+        source=source,
+        file_name=Path(source).name,
+        file_type="txt",
+        file_hash=content,
+        file_size=len(content),
+        file_key=f"{content}.txt",
+    )
+
+
+def parsed(*texts: str, pictures: int = 0) -> Parsed:
+    return Parsed(
+        passages=[
+            Passage(text=words, heading=("Title",), vector=vector(place)) for place, words in enumerate(texts)
+        ],
+        pictures=[Picture(file_key=f"picture-{number}", mime="image/png") for number in range(pictures)],
+        title="Title",
+        language="en",
+        model=MODEL,
+    )
+
+
+def vector(place: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    made = np.zeros(4, np.float32)
+    made[place % 4] = 1
+    return made
+
+
+def children(library: Library, knowledge_id: str, attempt: int, parts: int = 2) -> list[Child]:
+    """A summary, `parts` graph parts, and tags that nobody waits for."""
+    common = {
+        "tenant_id": 7,
+        "knowledge_base_id": library.kb.id,
+        "knowledge_id": knowledge_id,
+        "attempt": attempt,
+    }
+
+    def name(kind: str, index: int = 0) -> str:
+        return ids.enrichment_job(knowledge_id, attempt, kind, index)
+
+    graph = [
+        Child(
+            name("graph", place),
+            ChunkExtract(
+                **common, chunk_id=ids.chunk(knowledge_id, attempt, "text", place), chunk_index=place
+            ),
+            SlotKind.GRAPH,
+        )
+        for place in range(parts)
+    ]
+    summary = Child(name("summary"), SummaryGeneration(**common), SlotKind.SUMMARY)
+    return [summary, *graph, Child(name("auto_tag"), KnowledgeAutoTag(**common))]
