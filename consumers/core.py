@@ -1,17 +1,20 @@
 """Pool core: parsing documents. Also the table of its handlers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
 from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
-from consumers.knowledge.parsing import ExtractedImage, ParsedDocument, UnreadableDocument, parse
+from consumers.knowledge.parsed import ExtractedImage, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsing import parse
+from consumers.knowledge.spans import Attempt
 from consumers.services import Services
+from contracts.knowledge import Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
 from pipeline import Context, DeadLetter, Skip, on
 
@@ -36,10 +39,14 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         return
     try:
         document = await _read(job, services)
+        await _enter(job, ctx, Stage.CHUNKING, {"characters": len(document.text), "pages": document.pages})
         chunks = await asyncio.to_thread(split, document.text)
+        await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
         parsed = Parsed(
             passages=await _embedded(services, chunks),
-            pictures=await _kept(services, job.knowledge_id, document.images) if job.enable_multimodel else (),
+            pictures=await _kept(services, job.knowledge_id, document.images)
+            if job.enable_multimodel
+            else (),
             title=document.title or job.file_name or "",
             language=job.language or document.language,
             warnings=document.warnings,
@@ -94,6 +101,11 @@ async def _read(job: DocumentProcess, services: Services) -> ParsedDocument:
             )
     except FileMissing:
         raise Unprocessable("its file is no longer in the file store: ingest it again") from None
+
+
+async def _enter(job: DocumentProcess, ctx: Context[Services], stage: Stage, note: Mapping[str, Any]) -> None:
+    async with ctx.services.outbox.transaction(ctx.job) as session:
+        await Attempt(session, job.knowledge_id, job.attempt).enter(stage, note)
 
 
 async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> list[Passage]:

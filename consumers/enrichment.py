@@ -26,15 +26,20 @@ from consumers.knowledge.graph import Named, Related, store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
 from consumers.knowledge.questioning import generate_questions
 from consumers.knowledge.slots import finish_slot
+from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
 from consumers.knowledge.tables import Chunk, Knowledge
 from consumers.knowledge.tagging import Tag, match_tags
 from consumers.knowledge.tags import Pick, store_tags, tags_of
 from consumers.services import Services
-from contracts.jobs import JobPayload
-from contracts.knowledge import ImageStatus
+from contracts.knowledge import ImageStatus, Stage
 from contracts.payloads.documents import DocumentPayload, ImageMultimodal
-from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, QuestionGeneration, SummaryGeneration
+from contracts.payloads.enrichment import (
+    ChunkExtract,
+    KnowledgeAutoTag,
+    QuestionGeneration,
+    SummaryGeneration,
+)
 from pipeline import Context, DeadLetter, on
 
 SURE: Final = 0.75
@@ -52,7 +57,7 @@ async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
     async def store(session: AsyncSession) -> None:
         await store_picture(session, services.search, job.knowledge_id, job.attempt, reading)
 
-    await _close(job, ctx, store)
+    await _close(job, ctx, Stage.MULTIMODAL, f"multimodal.image[{job.image_index}]", store)
 
 
 async def _reading(job: ImageMultimodal, services: Services) -> Reading:
@@ -66,7 +71,9 @@ async def _reading(job: ImageMultimodal, services: Services) -> Reading:
         return Reading(job.image_index, ImageStatus.FAILED, str(problem))
     pieces = split(words)
     vectors = await services.embedder.embed([piece.text for piece in pieces])
-    passages = [Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)]
+    passages = [
+        Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)
+    ]
     return Reading(job.image_index, ImageStatus.READ, words=passages, model=services.embedder.model)
 
 
@@ -107,7 +114,7 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
         async with services.outbox.transaction(ctx.job) as session:
             await store(session)
     else:
-        await _close(job, ctx, store)
+        await _close(job, ctx, Stage.POSTPROCESS, "postprocess.summary", store)
 
 
 async def summary_lost(job: SummaryGeneration, letter: DeadLetter, services: Services) -> None:
@@ -136,7 +143,8 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
     pairs = [(chunk, text) for chunk, texts in zip(chunks, written, strict=True) for text in texts]
     vectors = await services.embedder.embed([text for _, text in pairs])
     asked = [
-        Asked(chunk=chunk, text=text, vector=vector) for (chunk, text), vector in zip(pairs, vectors, strict=True)
+        Asked(chunk=chunk, text=text, vector=vector)
+        for (chunk, text), vector in zip(pairs, vectors, strict=True)
     ]
 
     async def store(session: AsyncSession) -> None:
@@ -144,17 +152,17 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
             session, services.search, asked, method="extractive", model=services.embedder.model
         )
 
-    await _close(job, ctx, store)
+    await _close(job, ctx, Stage.POSTPROCESS, f"postprocess.question.batch[{job.batch_index}]", store)
 
 
 async def extract_entities(job: ChunkExtract, ctx: Context[Services]) -> None:
     """Add the entities and relations of one chunk to the graph of its base."""
-    services = ctx.services
+    services, part = ctx.services, f"postprocess.graph.chunk[{job.chunk_index}]"
     async with services.database.read() as session:
         chunk = (await chunks_by_id(session, [job.chunk_id])).get(job.chunk_id)
         found = await document(session, chunk.knowledge_id) if chunk else None
     if chunk is None or found is None:
-        await _close(job, ctx, None)
+        await _close(job, ctx, Stage.POSTPROCESS, part, None)
         return
     graph = await asyncio.to_thread(extract_graph, chunk.text, found.language)
     entities = [Named(entity.name, entity.kind, entity.mentions) for entity in graph.entities]
@@ -163,7 +171,7 @@ async def extract_entities(job: ChunkExtract, ctx: Context[Services]) -> None:
     async def store(session: AsyncSession) -> None:
         await store_graph(session, chunk.knowledge_base_id, chunk, entities, relations)
 
-    await _close(job, ctx, store)
+    await _close(job, ctx, Stage.POSTPROCESS, part, store)
 
 
 async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
@@ -198,12 +206,13 @@ HANDLERS: Final = (
 )
 
 
-async def _close(job: Any, ctx: Context[Services], store: Store | None) -> None:
-    """Close the slot that has this job's id and, if it was open, store the result with it."""
+async def _close(job: Any, ctx: Context[Services], stage: Stage, part: str, store: Store | None) -> None:
+    """Close the slot that has this job's id and, if it was open, store the result and the part's span with it."""
     async with ctx.services.outbox.transaction(ctx.job) as session:
         done = await finish_slot(session, ctx.id, job.knowledge_id or "", job.attempt)
         if done.ours and store is not None:
             await store(session)
+            await Attempt(session, job.knowledge_id, job.attempt).record_part(stage, part, ctx.started_at)
     ctx.log.info("slot", outcome=done.value)
 
 

@@ -1,9 +1,10 @@
 """What handlers need, built once per process."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
@@ -11,6 +12,8 @@ from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.migrations.migrate import upgrade
 from pipeline import Database, Outbox, Pipeline, Settings
+
+RELAY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,15 @@ class Services:
     files: FileStore
     search: SearchStore
     embedder: Embedder
+
+    @property
+    def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
+        """What a worker process does beside its jobs: send what the outbox still holds."""
+        return {"outbox": self._relay}
+
+    async def _relay(self) -> float:
+        await self.outbox.relay()
+        return RELAY_S
 
 
 @asynccontextmanager

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from contracts.jobs import Unique
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
-from pipeline.client import Enqueue, Options, Origin
+from pipeline import errors
+from pipeline.broker import DeadLetter, JobRecord
+from pipeline.client import Enqueue
 from pipeline.config import Settings
 from pipeline.handlers import Context, Handler, on
 from pipeline.receipt import Receipt
@@ -34,11 +36,11 @@ __all__ = [
     "Cancel",
     "Context",
     "Database",
+    "DeadLetter",
     "Done",
     "Enqueue",
     "Handler",
-    "Options",
-    "Origin",
+    "JobRecord",
     "Outbox",
     "Pipeline",
     "Receipt",
@@ -47,6 +49,7 @@ __all__ = [
     "Skip",
     "Snooze",
     "Unique",
+    "errors",
     "on",
     "run_in_child",
 ]

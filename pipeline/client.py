@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 
 from contracts.identity import check_name, new_id
@@ -41,14 +41,16 @@ class Origin:
         return cls(job.id, job.root_id or job.id, job.root_at, job.trace)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What an enqueue may ask for; None means what the payload's class says.
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """A payload and what its enqueue asks for; None means what the payload's class says.
 
     `delay`, `timeout`, `retention` in seconds; `run_at` and `deadline` in milliseconds since the epoch. A given
-    `id` names one job for ever: enqueueing it again is a duplicate.
+    `id` names one job for ever: enqueueing it again is a duplicate. `origin` makes it a child.
     """
 
+    payload: JobPayload
+    _: KW_ONLY
     id: str | None = None
     delay: float | None = None
     run_at: int | None = None
@@ -59,14 +61,6 @@ class Options:
     retention: float | None = None
     unique: Unique | None = None
     origin: Origin | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Enqueue:
-    """A payload with options, for `enqueue_many`."""
-
-    payload: JobPayload
-    options: Options = Options()
 
 
 class Producer:
@@ -91,17 +85,17 @@ class Producer:
         retention: float | None = None,
         unique: Unique | None = None,
     ) -> Receipt:
-        """Store a job; it is durable when this returns. See `Options` for the units.
+        """Store a job; it is durable when this returns. See `Enqueue` for the units.
 
         Raises:
             EnqueueFailed: the store did not confirm; repeating with the error's `job_id` happens once.
             PayloadTooLarge, ConfigurationError: the job cannot be accepted as it is.
         """
-        options = Options(
-            id=id, delay=delay, run_at=run_at, queue=queue, max_retry=max_retry, timeout=timeout,
+        item = Enqueue(
+            payload, id=id, delay=delay, run_at=run_at, queue=queue, max_retry=max_retry, timeout=timeout,
             deadline=deadline, retention=retention, unique=unique,
         )  # fmt: skip
-        new = self._prepare(Enqueue(payload, options))
+        new = self._prepare(item)
         try:
             (receipt,) = await self._broker.enqueue([new])
         except StoreUnavailable as error:
@@ -156,14 +150,14 @@ class Producer:
         return _outcome(job_id, record.state, f"{record.reason}: {record.job.last_error}")
 
     def _prepare(self, item: Enqueue) -> NewJob:
-        payload, options = item.payload, item.options
+        payload = item.payload
         spec = type(payload).spec
-        queue = options.queue or spec.queue
+        queue = item.queue or spec.queue
         if home(queue) != home(spec.queue):
             raise ConfigurationError(
                 f"{spec.type} lives in pool {home(spec.queue)!r}; queue {queue!r} is elsewhere"
             )
-        if options.delay is not None and (options.run_at is not None or options.delay < 0):
+        if item.delay is not None and (item.run_at is not None or item.delay < 0):
             raise ConfigurationError("give either delay (0 or more seconds) or run_at, not both")
         data = payload.encode()
         if len(data) > self._settings.max_payload_kb * 1024:
@@ -171,22 +165,22 @@ class Producer:
                 f"the payload of {spec.type} has {len(data) // 1024} KB, the limit is {self._settings.max_payload_kb}:"
                 " put the data in the file store and pass its key"
             )
-        timeout = options.timeout if options.timeout is not None else spec.timeout
+        timeout = item.timeout if item.timeout is not None else spec.timeout
         timeout = timeout if timeout is not None else self._settings.default_timeout_s
-        origin = options.origin or self._origin
-        retention = spec.retention if options.retention is None else options.retention
+        origin = item.origin or self._origin
+        retention = spec.retention if item.retention is None else item.retention
         job = Job(
-            id=check_name(options.id, "job id") if options.id else new_id(),
+            id=check_name(item.id, "job id") if item.id else new_id(),
             type=spec.type,
             queue=queue,
             data=data,
-            max_retry=spec.max_retry if options.max_retry is None else max(options.max_retry, 0),
+            max_retry=spec.max_retry if item.max_retry is None else max(item.max_retry, 0),
             timeout_ms=round((timeout or 0) * 1000),
-            deadline=options.deadline,
+            deadline=item.deadline,
             retention_ms=round(retention * 1000),
             payload_version=spec.version,
             scopes=payload.scopes(),
-            unique=options.unique,
+            unique=item.unique,
         )
         if origin is not None:
             job = replace(
@@ -196,7 +190,7 @@ class Producer:
                 parent_id=origin.parent_id,
                 trace=origin.trace,
             )
-        return NewJob(job, round((options.delay or 0) * 1000), options.run_at, named=options.id is not None)
+        return NewJob(job, round((item.delay or 0) * 1000), item.run_at, named=item.id is not None)
 
 
 def _outcome(job_id: str, state: JobState | None, detail: str) -> bool:

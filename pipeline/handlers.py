@@ -48,6 +48,8 @@ class Context(Generic[S]):
     log: structlog.typing.FilteringBoundLogger
     control: Control
     stop: asyncio.Event
+    started_at: int = 0
+    """When this attempt was claimed, in milliseconds since the epoch."""
 
     @property
     def id(self) -> str:

@@ -5,8 +5,9 @@ import difflib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from contracts.topology import pool as known_pool
@@ -19,7 +20,7 @@ from pipeline.errors import ConfigurationError, StoreUnavailable
 from pipeline.handlers import Handler, HandlerTable
 from pipeline.inspector import Inspector
 from pipeline.ledger import Ledger
-from pipeline.looper import Looper
+from pipeline.looper import Looper, Tick
 from pipeline.services.dead_letters import DeadLetters
 from pipeline.services.heartbeat import Heartbeat
 from pipeline.services.promoter import Promoter
@@ -32,6 +33,7 @@ QUEUE_FILE: Final = "queue.db"
 EXIT_STALLED: Final = 70
 EXIT_STUCK: Final = 75
 """Start me again: a handler did not stop, and only a new process gives its slot back."""
+NO_DUTIES: Final[Mapping[str, Tick]] = MappingProxyType({})
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -76,13 +78,14 @@ class Pipeline(Producer):
         services: object = None,
         only: Collection[str] | None = None,
         awaiting: frozenset[str] = frozenset(),
+        duties: Mapping[str, Tick] = NO_DUTIES,
         stalled: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Crew]:
         """Run workers and the periodic duties inside this process; leaving the block drains them.
 
         Every known job type of the pools' queues needs a handler, but those in `awaiting`; with `only`, just these
-        types are handled and others wait for another worker. `stalled` is called, in a thread, when the event loop
-        has been blocked for `loop_stall_s`.
+        types are handled and others wait for another worker. `duties` are run beside ours, each step saying when the
+        next one is due. `stalled` is called, in a thread, when the event loop has been blocked for `loop_stall_s`.
 
         Raises ConfigurationError, UnknownNameError before anything starts.
         """
@@ -98,12 +101,13 @@ class Pipeline(Producer):
             broker, settings, table, pools=pools, services=services, on_death=deaths.wake, stalled=stalled
         )  # fmt: skip
         promoter = Looper("promoter", Promoter(broker).tick)
-        duties = (
+        every = (
             promoter,
             Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
             Looper("housekeeping", Pruner(broker, settings).tick),
             Looper("heartbeat", Heartbeat(broker, crew.beat).tick),
             deaths,
+            *(Looper(name, duty) for name, duty in duties.items()),
         )
         loop = asyncio.get_running_loop()
 
@@ -115,14 +119,14 @@ class Pipeline(Producer):
             broker.on_due(wake_promoter),
         )
         crew.start()
-        for duty in duties:
+        for duty in every:
             duty.start()
 
         async def end() -> None:
             await crew.stop()
             for stop_listening in unlisten:
                 stop_listening()
-            await asyncio.gather(*(duty.stop() for duty in duties))
+            await asyncio.gather(*(duty.stop() for duty in every))
             with suppress(StoreUnavailable):  # it ends by itself
                 await broker.forget(crew.id)
 
@@ -140,6 +144,7 @@ async def serve(
     services: object = None,
     only: Collection[str] | None = None,
     awaiting: frozenset[str] = frozenset(),
+    duties: Mapping[str, Tick] = NO_DUTIES,
 ) -> int:
     """Be a worker process until SIGTERM or SIGINT, then drain; a second signal skips the wait. Return its exit code.
 
@@ -161,7 +166,7 @@ async def serve(
     try:
         async with pipeline.workers(
             pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
-            stalled=lambda: _exit(EXIT_STALLED),
+            duties=duties, stalled=lambda: _exit(EXIT_STALLED),
         ) as crew:  # fmt: skip
             crews.append(crew)
             waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]

@@ -11,7 +11,7 @@ from consumers.knowledge.answering import Answer
 from consumers.knowledge.asking import Found, answer, find
 from consumers.knowledge.knowledge_bases import find_base, list_bases
 from consumers.knowledge.tables import KnowledgeBase
-from pipeline import ConfigurationError
+from pipeline.errors import ConfigurationError
 
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]

@@ -14,7 +14,7 @@ from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, emit, out, run, shown, table
 from consumers.knowledge.ocr import why_unread
 from contracts.states import JobState
-from pipeline import StreamlaneError
+from pipeline.errors import StreamlaneError
 
 LOW_DISK_MB: Final = 500
 
@@ -44,7 +44,8 @@ async def _doctor(as_json: bool) -> int:
             {
                 "settings": settings,
                 "findings": [
-                    {"what": f.what, "ok": f.well, "said": f.said, "advice": f.advice or None} for f in findings
+                    {"what": f.what, "ok": f.well, "said": f.said, "advice": f.advice or None}
+                    for f in findings
                 ],
                 "ok": well,
             }
@@ -68,7 +69,9 @@ async def _queue(opened: Session) -> Finding:
     try:
         await opened.pipeline.broker.ping()
     except StreamlaneError as error:
-        return Finding("queue", False, str(error), "nothing that was accepted is lost; it is read again once this works")
+        return Finding(
+            "queue", False, str(error), "nothing that was accepted is lost; it is read again once this works"
+        )
     stats = await opened.pipeline.inspector.queues()
     waiting, archived = sum(stat.size for stat in stats), sum(stat.archived for stat in stats)
     return Finding(
@@ -90,14 +93,19 @@ async def _room(opened: Session) -> Finding:
     folder: Path = opened.services.settings.data_dir
     free = (await asyncio.to_thread(shutil.disk_usage, folder)).free >> 20
     return Finding(
-        "disk", free >= LOW_DISK_MB, f"{free} MB free for {folder}", "free some space" if free < LOW_DISK_MB else ""
+        "disk",
+        free >= LOW_DISK_MB,
+        f"{free} MB free for {folder}",
+        "free some space" if free < LOW_DISK_MB else "",
     )
 
 
 async def _model(opened: Session) -> Finding:
     embedder = opened.services.embedder
     (vector,) = await embedder.embed(["Is the encoder there?"])
-    return Finding("embeddings", len(vector) == embedder.dimension, f"{embedder.model}, {len(vector)} dimensions")
+    return Finding(
+        "embeddings", len(vector) == embedder.dimension, f"{embedder.model}, {len(vector)} dimensions"
+    )
 
 
 async def _pictures(_: Session) -> Finding:

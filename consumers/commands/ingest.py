@@ -20,7 +20,7 @@ from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, inges
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import KnowledgeBase
 from contracts.knowledge import OPEN, ParseStatus
-from pipeline import ConfigurationError
+from pipeline.errors import ConfigurationError
 
 ABREAST: Final = 4
 """Files hashed and copied at once."""
@@ -30,7 +30,9 @@ LOOK_S: Final = 0.1
 def ingest(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
     kb: BaseName = "default",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
+    ] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Give up waiting after so many seconds.")] = 6 * 3600,
     as_json: AsJson = False,
 ) -> None:
@@ -126,14 +128,18 @@ def report(kb_name: str, outcomes: Sequence[Outcome], seconds: float, *, as_json
         return
     for outcome in outcomes:
         if outcome.fate.status in {ParseStatus.FAILED, ParseStatus.CANCELLED}:
-            out.print(f"{outcome.fate.status.value}  {escape(shown(outcome.path))}: {escape(shown(outcome.fate.error))}")
+            out.print(
+                f"{outcome.fate.status.value}  {escape(shown(outcome.path))}: {escape(shown(outcome.fate.error))}"
+            )
         elif outcome.fate.status in OPEN:
             out.print(f"queued  {escape(shown(outcome.path))}")
         for warning in outcome.fate.warnings:
             out.print(f"warning  {escape(shown(outcome.path))}: {escape(shown(warning))}")
     said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count)
     note = f" ({unchanged} unchanged since last time)" if unchanged else ""
-    out.print(f"{len(outcomes)} documents in {kb_name!r}: {said}{note}; {totals['chunks']} chunks, {seconds:.1f} s")
+    out.print(
+        f"{len(outcomes)} documents in {kb_name!r}: {said}{note}; {totals['chunks']} chunks, {seconds:.1f} s"
+    )
 
 
 _ALWAYS: Final = frozenset({ParseStatus.COMPLETED, ParseStatus.FAILED})

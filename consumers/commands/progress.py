@@ -28,7 +28,11 @@ class Stages:
         self._through: set[str] = set()
         self._bars: dict[str, TaskID] = {}
         self._progress = Progress(
-            TextColumn("{task.description:>18}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err
+            TextColumn("{task.description:>18}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=err,
         )
 
     def __enter__(self) -> Self:
@@ -38,7 +42,9 @@ class Stages:
             err.print(f"{self._documents} files")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if err.is_terminal:
             self._progress.stop()
 

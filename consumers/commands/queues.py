@@ -30,7 +30,7 @@ async def _queues(as_json: bool) -> int:
     if as_json:
         emit({"queues": [asdict(stat) | {"size": stat.size} for stat in stats]})
         return OK
-    columns = "queue pool weight pending active scheduled retry archived processed failed oldest".split()
+    columns = ["queue", "pool", "weight", "pending", "active", "scheduled", "retry", "archived", "processed", "failed", "oldest"]
     table(
         columns,
         [
@@ -183,4 +183,10 @@ def _age(milliseconds: int) -> str:
     seconds = milliseconds // 1000
     if not seconds:
         return ""
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+    return (
+        f"{seconds} s"
+        if seconds < 120
+        else f"{seconds // 60} min"
+        if seconds < 7200
+        else f"{seconds // 3600} h"
+    )

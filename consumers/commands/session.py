@@ -37,6 +37,6 @@ async def session(*, work: bool = False) -> AsyncIterator[Session]:
             handlers=HANDLERS,
             services=services,
             awaiting=AWAITING_HANDLER,
-            duties={"outbox": services.outbox.relay},
+            duties=services.duties,
         ):
             yield Session(pipeline, services)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from contracts.topology import UnknownNameError
-from pipeline import ConfigurationError, StreamlaneError
+from pipeline.errors import ConfigurationError, StreamlaneError
 
 OK: Final = 0
 FAILED: Final = 1
@@ -54,7 +54,9 @@ def complain(message: str, code: str, *, as_json: bool) -> None:
 
 def emit(value: Mapping[str, Any]) -> None:
     """Print one JSON object, in characters that every terminal and pipe can carry."""
-    json.dump(value, sys.stdout, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None)
+    json.dump(
+        value, sys.stdout, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None
+    )
     sys.stdout.write("\n")
 
 

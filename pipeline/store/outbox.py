@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.jobs import Job, JobPayload, payload_type
-from pipeline.client import Enqueue, Options, Origin
+from pipeline.client import Enqueue, Origin
 from pipeline.clock import now_ms
 from pipeline.errors import PartialEnqueue, StoreUnavailable, StreamlaneError
 from pipeline.receipt import Receipt
@@ -81,7 +81,7 @@ class Outbox:
         ]
         await insert_new(session, outbox, rows)
         session.info.setdefault(_ADDED, []).extend(
-            Enqueue(payload, Options(id=job_id, delay=delay, origin=origin)) for job_id, payload in jobs
+            Enqueue(payload, id=job_id, delay=delay, origin=origin) for job_id, payload in jobs
         )
 
     async def relay(self, limit: int = BATCH, *, older_than_ms: int = RELAY_AGE_MS) -> int:
@@ -101,7 +101,7 @@ class Outbox:
         readable = [item for row in rows if (item := _read(row)) is not None]
         sent = await self._deliver(readable)
         if len(readable) < len(rows):
-            await self._refuse({row.id for row in rows} - {item.options.id for item in readable})
+            await self._refuse({row.id for row in rows} - {item.id for item in readable})
         return sent
 
     async def waiting(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class Outbox:
             receipts = [
                 await self._deliver_one(item) for item in items
             ]  # one is at fault: let the others pass
-        done = [item.options.id for item, receipt in zip(items, receipts, strict=True) if receipt]
+        done = [item.id for item, receipt in zip(items, receipts, strict=True) if receipt]
         if done:
             async with self._database.transaction() as session:
                 await session.execute(delete(outbox).where(outbox.c.id.in_(done)))
@@ -140,8 +140,8 @@ class Outbox:
         except (PartialEnqueue, StoreUnavailable):
             raise
         except StreamlaneError as error:
-            log.warning("the queue refuses a job", job=item.options.id, error=str(error))
-            await self._refuse({item.options.id})
+            log.warning("the queue refuses a job", job=item.id, error=str(error))
+            await self._refuse({item.id})
             return None
         return receipt
 
@@ -163,4 +163,4 @@ def _read(row: Any) -> Enqueue | None:
     except ValueError as error:
         log.warning("a job of another version waits", job=row.id, type=row.type, error=str(error))
         payload = None
-    return Enqueue(payload, Options(id=row.id, delay=options["delay"], origin=origin)) if payload else None
+    return Enqueue(payload, id=row.id, delay=options["delay"], origin=origin) if payload else None

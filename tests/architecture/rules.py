@@ -115,7 +115,7 @@ def internals_leave_the_root_alone(source: Source) -> Iterator[str]:
 def consumers_use_the_public_names(source: Source) -> Iterator[str]:
     if source.floor != "consumers":
         return
-    allowed = COMPOSED if source.path in COMPOSING else set()
+    allowed = {"pipeline.errors"} | (COMPOSED if source.path in COMPOSING else set())  # a public name itself
     if source.path.startswith("consumers/migrations/") or stores(source):
         allowed = allowed | {"pipeline.store"}
     for line, name in imports(source):
