@@ -76,6 +76,7 @@ class LiteBroker:
             raise
         self.writer = Writer(path, connection, self._committed, busy_s=busy_s)
         self._watcher: Watcher | None = None
+        self._leases: list[LiteLeases] = []
         self._wakeups = Wakeups()
         self._turns = Turns()
         self._signals = Listeners()
@@ -127,7 +128,9 @@ class LiteBroker:
             self._wakeups.forget(work)
 
     def leases(self) -> LiteLeases:
-        return LiteLeases(self._path)
+        leases = LiteLeases(self._path)
+        self._leases.append(leases)
+        return leases
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
         return await self.writer.submit(partial(settle, settlements=settlements))
@@ -242,6 +245,8 @@ class LiteBroker:
     async def close(self) -> None:
         if self._watcher is not None:
             self._watcher.close()
+        for leases in self._leases:
+            leases.close()
         await self.reader.close()
         await self.writer.close()
         if self._folder is not None:

@@ -1,5 +1,6 @@
 """Told to stop: by id, or by scope with a fence."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -9,15 +10,14 @@ from contracts.states import WAITING, JobState
 from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.fences import encode
 from pipeline.backends.lite.records import standing
-from pipeline.backends.lite.transaction import Transaction, array
+from pipeline.backends.lite.transaction import ENDLESS, Transaction, array
 from pipeline.broker import CancelOutcome, ScopeCancel
 
 
 def cancel(transaction: Transaction, job_ids: Sequence[str]) -> list[CancelOutcome]:
     """Cancel what waits, tell what runs; a repeat says the same again."""
     known = standing(transaction, job_ids)
-    live = transaction.run("select_live", ids=array(job_ids)).fetchall()
-    _stop(transaction, live, transaction.now)
+    _stop(transaction, transaction.run("select_live", ids=array(job_ids)).fetchall(), ENDLESS)
     return [_outcome(known.get(job_id)) for job_id in job_ids]
 
 
@@ -35,18 +35,26 @@ def cancel_scope(transaction: Transaction, scope: Scope, coverage: Coverage, cut
             "raise_fence", kind=scope.kind, id=scope.id, covers=covers, cut=cut, now=transaction.now
         )
     covered = [row for row in rows if row["root_at"] <= cut and coverage.covers(row["type"])]
-    waiting, active = _stop(transaction, covered, cut)
-    return ScopeCancel(cut, tuple(waiting), tuple(active))
+    _stop(transaction, covered, cut)
+    waiting = tuple(row["id"] for row in covered if row["state"] in WAITING)
+    active = tuple(row["id"] for row in covered if row["state"] == JobState.ACTIVE)
+    return ScopeCancel(cut, waiting, active)
 
 
-def _stop(transaction: Transaction, rows: Sequence[sqlite3.Row], cut: int) -> tuple[list[str], list[str]]:
-    """Cancel the waiting and tell the active, but leave re-runs asked for after the cut; return the ids of both."""
-    waiting = [row for row in rows if row["state"] in WAITING]
-    active = [row for row in rows if row["state"] == JobState.ACTIVE]
-    end(transaction, [End(row, JobState.CANCELLED) for row in waiting])
-    transaction.run_many("tell_to_cancel", [(cut, row["seq"]) for row in active])
-    transaction.signal()
-    return [row["id"] for row in waiting], [row["id"] for row in active]
+def _stop(transaction: Transaction, rows: Sequence[sqlite3.Row], cut: int) -> None:
+    """Cancel the waiting and tell the active; an enqueue that waits for their end and came after the cut is kept."""
+    told = [(cut, row["seq"]) for row in rows if row["state"] == JobState.ACTIVE]
+    ends = [
+        End(row, JobState.CANCELLED, final=_rooted(row) <= cut) for row in rows if row["state"] in WAITING
+    ]
+    transaction.run_many("tell_to_cancel", told)
+    end(transaction, ends)
+    if rows:
+        transaction.signal()
+
+
+def _rooted(row: sqlite3.Row) -> int:
+    return int(json.loads(row["rerun"])["root_at"]) if row["rerun"] is not None else 0
 
 
 def _outcome(before: JobState | None) -> CancelOutcome:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pipeline.backends.lite.deliveries import delivery
 from pipeline.backends.lite.expiry import weed
-from pipeline.backends.lite.transaction import Transaction
+from pipeline.backends.lite.transaction import Transaction, array
 from pipeline.broker import Delivery
 
 
@@ -46,7 +46,7 @@ def claim(
         if limit > 0 and queue not in paused
         for row in _ready(transaction, queue, limit, turns)
     ]
-    transaction.run_many("claim_job", [(consumer, now, row["seq"]) for row in rows])
+    transaction.run("claim_jobs", consumer=consumer, now=now, seqs=array(row["seq"] for row in rows))
     unique = [(row["type"], row["unique_key"], row["id"]) for row in rows if row["unique_key"]]
     transaction.run_many("unlock_started", unique)
     return [delivery(row, consumer, now) for row in rows]

@@ -13,6 +13,8 @@ from pipeline.errors import ConfigurationError, StoreUnavailable
 
 APPLICATION_ID: Final = 0x534C4A51  # "SLJQ"
 SCHEMA_VERSION: Final = 1
+OLDEST_SQLITE: Final = (3, 35, 0)
+CACHE_KB: Final = 16_384
 REMOTE: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "afs", "9p", "ceph", "lustre", "gpfs"}
 )
@@ -23,8 +25,12 @@ REMOTE_FUSE: Final = ("sshfs", "davfs", "webdav", "glusterfs", "beegfs", "s3fs",
 def connect(path: Path, *, busy_s: float, durable: bool = True) -> sqlite3.Connection:
     """Return a connection to the queue file, for one thread at a time; `busy_s` limits each wait for a lock.
 
-    `durable`: a commit that returned survives a power failure. Raises StoreUnavailable.
+    `durable`: a commit that returned survives a power failure. Raises StoreUnavailable, ConfigurationError.
     """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(
+            f"SQLite {sqlite3.sqlite_version} is too old: use a Python with 3.35 or newer"
+        )
     with store_errors(path):
         connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
         try:
@@ -37,6 +43,7 @@ def connect(path: Path, *, busy_s: float, durable: bool = True) -> sqlite3.Conne
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA secure_delete = OFF")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         except BaseException:
             connection.close()
             raise

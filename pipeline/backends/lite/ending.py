@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts.states import ArchiveReason, JobState
-from pipeline.backends.lite.transaction import Transaction
+from pipeline.backends.lite.transaction import Transaction, array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class End:
-    """One job that ends. `row` has seq, id, type, queue, named, unique_key and rerun; `opts` None leaves the envelope
-    as it is; `kept_ms` is for completed.
+    """One job that ends. `row` has seq, id, type, queue, named, unique_key, rerun and scopes; `opts` None leaves the
+    envelope as it is; `kept_ms` is for completed. `final`: an enqueue that waits for the end is dropped with the job.
     """
 
     row: sqlite3.Row
@@ -23,23 +23,34 @@ class End:
     reason: ArchiveReason | None = None
     error: str = ""
     kept_ms: int = 0
+    final: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether an enqueue waits for this end, and has its turn now."""
+        return not self.final and self.row["rerun"] is not None
 
 
 def end(transaction: Transaction, ends: Sequence[End]) -> list[JobState]:
-    """End these jobs and return the states that resulted: an enqueue that waited for the end makes it `scheduled`."""
-    now = transaction.now
-    count(transaction, [(one.row["queue"], one.state) for one in ends])
-    over = [one for one in ends if one.row["rerun"] is None]
-    gone = [one for one in over if one.state is JobState.COMPLETED and one.kept_ms <= 0]
-    kept = [one for one in over if one.state is not JobState.COMPLETED or one.kept_ms > 0]
-    remove(transaction, [one.row for one in gone], JobState.COMPLETED, remembered=False)
-    transaction.run_many("end_job", [_record(one, now) for one in kept])
-    transaction.run_many("bury_job", [(one.row["seq"],) for one in kept if one.state is JobState.ARCHIVED])
-    transaction.run_many("unlock_unique", [_lock(one.row) for one in over if one.row["unique_key"]])
+    """End these jobs and return the states that resulted: `scheduled` where an enqueue waited for the end."""
+    if not ends:
+        return []
+    gone: list[sqlite3.Row] = []
+    kept: list[End] = []
     for one in ends:
-        if one.row["rerun"] is not None:
+        if one.again:
             _run_again(transaction, one.row)
-    return [one.state if one.row["rerun"] is None else JobState.SCHEDULED for one in ends]
+        elif one.state is JobState.COMPLETED and one.kept_ms <= 0:
+            gone.append(one.row)
+        else:
+            kept.append(one)
+    remove(transaction, gone, JobState.COMPLETED, remembered=False)
+    transaction.run_many("end_job", [_record(one, transaction.now) for one in kept])
+    transaction.run_many("bury_job", [(one.row["seq"],) for one in kept if one.state is JobState.ARCHIVED])
+    unique = [one.row for one in ends if one.row["unique_key"] is not None and not one.again]
+    transaction.run_many("unlock_unique", [(row["type"], row["unique_key"], row["id"]) for row in unique])
+    count(transaction, [(one.row["queue"], one.state) for one in ends])
+    return [JobState.SCHEDULED if one.again else one.state for one in ends]
 
 
 def remove(
@@ -48,8 +59,12 @@ def remove(
     """Delete the records of ended jobs; of those with a given id, or all if `remembered`, a tombstone stays."""
     graves = [(row["id"], state, transaction.now) for row in rows if remembered or row["named"]]
     transaction.run_many("dig_tombstone", graves)
-    transaction.run_many("delete_scopes", [(row["seq"],) for row in rows])
-    transaction.run_many("delete_job", [(row["seq"],) for row in rows])
+    if rows:
+        seqs = array(row["seq"] for row in rows)
+        transaction.run_many(
+            "delete_scope", [own for row in rows for own in scopes_of(row["scopes"], row["seq"])]
+        )
+        transaction.run("delete_jobs", seqs=seqs)
 
 
 def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> None:
@@ -64,6 +79,11 @@ def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> Non
         )
 
 
+def scopes_of(column: str | None, seq: int) -> list[tuple[str, str, int]]:
+    """Return the rows of `scopes` that are a job's own."""
+    return [(kind, ident, seq) for kind, ident in json.loads(column)] if column else []
+
+
 def _record(one: End, now: int) -> dict[str, Any]:
     return {
         "seq": one.row["seq"],
@@ -76,14 +96,9 @@ def _record(one: End, now: int) -> dict[str, Any]:
     }
 
 
-def _lock(row: sqlite3.Row) -> tuple[str, str, str]:
-    return row["type"], row["unique_key"], row["id"]
-
-
 def _run_again(transaction: Transaction, row: sqlite3.Row) -> None:
     note = json.loads(row["rerun"])
     note["due"] = transaction.due_at(max(note["due"], transaction.now))
-    scopes = [(kind, ident, row["seq"]) for kind, ident in note.pop("scopes")]
+    transaction.run_many("delete_scope", scopes_of(row["scopes"], row["seq"]))
     transaction.run("rerun_job", seq=row["seq"], **note)
-    transaction.run_many("delete_scopes", [(row["seq"],)])
-    transaction.run_many("insert_scope", scopes)
+    transaction.run_many("insert_scope", scopes_of(note["scopes"], row["seq"]))

@@ -6,7 +6,7 @@ from contracts.jobs import Job
 from contracts.states import JobState
 from contracts.wire import encode_options
 from pipeline.backends.lite.fences import Fences
-from pipeline.backends.lite.records import standing
+from pipeline.backends.lite.records import encode_scopes, standing
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import contend
 from pipeline.broker import NewJob
@@ -58,29 +58,28 @@ def _insert(transaction: Transaction, fresh: Sequence[tuple[Job, int, bool]]) ->
         return
     rows, scopes = [], []
     for seq, (job, due, named) in zip(transaction.numbers(len(fresh)), fresh, strict=True):
-        if due > transaction.now:
-            state = JobState.SCHEDULED
+        waits = due > transaction.now
+        if waits:
             transaction.due_at(due)
         else:
-            state = JobState.PENDING
             transaction.woken.add(job.queue)
-        key = job.unique.key if job.unique else None
-        opts = encode_options(job)
         rows.append(
             (
                 seq,
                 job.id,
                 job.type,
                 job.queue,
-                state,
+                "scheduled" if waits else "pending",
                 job.data,
-                opts,
-                named,
+                encode_options(job),
+                encode_scopes(job),
+                int(named),
                 job.root_at,
                 job.deadline,
-                key,
+                job.unique.key if job.unique else None,
                 seq,
-                due,
+                transaction.now,
+                due if waits else None,
             )
         )
         scopes += [(scope.kind, scope.id, seq) for scope in job.scopes]

@@ -1,15 +1,16 @@
-"""Renewing leases from a thread of its own: a blocked event loop, or a busy writer queue, loses none."""
+"""Renewing leases from a thread of its own: a blocked event loop, or a busy writer, loses none."""
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from pipeline.backends.lite.connection import connect
 from pipeline.backends.lite.errors import store_errors
-from pipeline.backends.lite.statements import sql
+from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Delivery, LeaseState
-from pipeline.clock import now_ms
+from pipeline.errors import StoreUnavailable
 
 BUSY_S: Final = 0.9
 
@@ -21,30 +22,39 @@ class LiteLeases:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = connect(path, busy_s=BUSY_S, durable=False)
+        self._connection: sqlite3.Connection | None = connect(path, busy_s=BUSY_S, durable=False)
+        self._in_use = threading.Lock()
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:
         """Refresh the leases that are still ours. Raises StoreUnavailable within a second."""
         if not deliveries:
             return []
-        with store_errors(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._in_use, store_errors(self._path):
+            connection = self._connection
+            if connection is None:
+                raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                now = now_ms()
-                states = [self._renew(one, now) for one in deliveries]
-                self._connection.execute("COMMIT")
+                transaction = Transaction(connection)
+                states = [_renew(transaction, one) for one in deliveries]
+                connection.execute("COMMIT")
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
             return states
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close the connection. Idempotent."""
+        with self._in_use:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
-    def _renew(self, one: Delivery, now: int) -> LeaseState:
-        held = {"id": one.job_id, "entry": int(one.entry), "consumer": one.consumer, "now": now}
-        row: sqlite3.Row | None = self._connection.execute(sql("renew_lease"), held).fetchone()
-        if row is None:
-            return LeaseState.LOST
-        return LeaseState.CANCEL if row["cancel"] else LeaseState.HELD
+
+def _renew(transaction: Transaction, one: Delivery) -> LeaseState:
+    row = transaction.run(
+        "renew_lease", id=one.job_id, entry=int(one.entry), consumer=one.consumer, now=transaction.now
+    ).fetchone()
+    if row is None:
+        return LeaseState.LOST
+    return LeaseState.CANCEL if row["cancel"] else LeaseState.HELD

@@ -6,10 +6,8 @@ from typing import Final
 from contracts.states import JobState
 from pipeline.backends.lite import cursors
 from pipeline.backends.lite.records import job_record
-from pipeline.backends.lite.transaction import Snapshot
+from pipeline.backends.lite.transaction import ENDLESS, Snapshot
 from pipeline.broker import Page, TaskFilter
-
-ENDLESS: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,20 @@ def find(snapshot: Snapshot, job_id: str) -> JobRecord | None:
     return None if row is None else job_record(row)
 
 
+def encode_scopes(job: Job) -> str | None:
+    """Return the column that says which rows of `scopes` are the job's."""
+    return array([scope.kind, scope.id] for scope in job.scopes) if job.scopes else None
+
+
 def job_record(row: sqlite3.Row) -> JobRecord:
-    """Return a row as a record; due, claim and consumer only where they mean something."""
-    state = JobState(row["state"])
+    """Return a row as a record."""
     return JobRecord(
         job=envelope(row),
-        state=state,
-        due_at=row["due_at"] if state in {JobState.SCHEDULED, JobState.RETRY} else 0,
+        state=JobState(row["state"]),
+        due_at=row["due_at"] or 0,
         claimed_at=row["claimed_at"],
-        ended_at=row["ended_at"],
-        consumer=row["consumer"],
+        ended_at=row["ended_at"] or 0,
+        consumer=row["consumer"] or "",
         reason=ArchiveReason(row["reason"]) if row["reason"] else None,
         cancel_requested=bool(row["cancel"]),
         progress=_progress(row["progress"]),

@@ -1,5 +1,4 @@
 -- Where jobs are kept. All times are milliseconds since the epoch, taken by the writer inside its transaction.
--- Partial indexes, so that a job is in those of its state only; a query names its state literally to use one.
 
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,
@@ -16,14 +15,16 @@ CREATE TABLE jobs (
     state      TEXT NOT NULL,
     data       TEXT NOT NULL,
     opts       TEXT NOT NULL,
+    scopes     TEXT,                          -- the rows of `scopes` that are its own: [[kind, id], …]
     named      INTEGER NOT NULL,              -- its end leaves a tombstone
     root_at    INTEGER NOT NULL,
     deadline   INTEGER,
     unique_key TEXT,
     entry      INTEGER NOT NULL,              -- place in the queue, then fencing token: a new one each time it is pending
     again      INTEGER NOT NULL DEFAULT 0,    -- was started before, so it need not queue up behind fresh jobs
-    due_at     INTEGER NOT NULL,              -- when it may run; of a pending job, since when
-    consumer   TEXT NOT NULL DEFAULT '',
+    ready_at   INTEGER NOT NULL,              -- since when it is pending
+    due_at     INTEGER,                       -- scheduled, retry: when it will be pending
+    consumer   TEXT,                          -- active: who runs it
     claimed_at INTEGER NOT NULL DEFAULT 0,
     seen_at    INTEGER NOT NULL DEFAULT 0,    -- when its worker last said that it lives
     cancel     INTEGER NOT NULL DEFAULT 0,    -- its worker is told to stop
@@ -32,18 +33,19 @@ CREATE TABLE jobs (
     died       INTEGER NOT NULL DEFAULT 0,
     reason     TEXT,
     error      TEXT NOT NULL DEFAULT '',
-    ended_at   INTEGER NOT NULL DEFAULT 0,
-    expires_at INTEGER                        -- of a completed job: until when it is kept
+    ended_at   INTEGER,                       -- completed, archived, cancelled
+    expires_at INTEGER                        -- completed: until when it is kept
 );
 
+-- Partial, so that a job is in the indexes of its state only; the conditions cost little, as every write tests all.
 CREATE INDEX jobs_pending ON jobs (queue, again, entry) WHERE state = 'pending';
-CREATE INDEX jobs_active ON jobs (queue, entry) WHERE state = 'active';
-CREATE INDEX jobs_lease ON jobs (seen_at) WHERE state = 'active';
-CREATE INDEX jobs_due ON jobs (due_at, seq) WHERE state IN ('scheduled', 'retry');
-CREATE INDEX jobs_waiting ON jobs (queue, state, due_at, seq) WHERE state IN ('scheduled', 'retry');
-CREATE INDEX jobs_ended ON jobs (queue, state, ended_at, seq) WHERE state IN ('completed', 'archived', 'cancelled');
-CREATE INDEX jobs_kept ON jobs (state, ended_at) WHERE state IN ('archived', 'cancelled');
-CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state = 'completed';
+CREATE INDEX jobs_due ON jobs (due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_waiting ON jobs (queue, state, due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_ended ON jobs (queue, state, ended_at, seq) WHERE ended_at IS NOT NULL;
+CREATE INDEX jobs_kept ON jobs (state, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE expires_at IS NOT NULL;
+-- The only one of active jobs: they are no more than there are slots, so that reclaim reads them all.
+CREATE INDEX jobs_active ON jobs (queue, entry) WHERE consumer IS NOT NULL;
 
 CREATE TABLE scopes (
     kind TEXT NOT NULL,
@@ -51,8 +53,6 @@ CREATE TABLE scopes (
     seq  INTEGER NOT NULL,
     PRIMARY KEY (kind, id, seq)
 ) WITHOUT ROWID;
-
-CREATE INDEX scopes_of_job ON scopes (seq);
 
 CREATE TABLE uniques (
     type       TEXT NOT NULL,

@@ -3,10 +3,13 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pipeline.backends.lite.statements import sql
 from pipeline.clock import now_ms
+
+ENDLESS: Final = 2**62
+"""Later than any time, after any number."""
 
 
 class Snapshot:

@@ -7,6 +7,7 @@ from contracts.jobs import Job
 from contracts.states import WAITING, JobState
 from contracts.wire import encode_options
 from pipeline.backends.lite.ending import End, end
+from pipeline.backends.lite.records import encode_scopes
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.receipt import Receipt
 
@@ -60,7 +61,7 @@ def _coalesce(transaction: Transaction, older: sqlite3.Row, job: Job, due: int) 
             "deadline": job.deadline,
             "data": job.data if conflict == "replace" else None,
             "opts": encode_options(job),
-            "scopes": [[scope.kind, scope.id] for scope in job.scopes],
+            "scopes": encode_scopes(job),
         }
         transaction.run("note_rerun", seq=older["seq"], rerun=json.dumps(note))
     return Receipt(older["id"], state, duplicate=True)

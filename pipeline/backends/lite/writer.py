@@ -7,9 +7,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from pipeline.backends.lite.errors import of_the_world, store_error
@@ -21,6 +22,8 @@ Operation = Callable[[Transaction], T]
 
 ROOM: Final = 10_000
 """Operations that may wait; more callers wait for room."""
+ANSWER_S: Final = 30.0
+"""How long the disk may take, beside waiting for other processes."""
 BATCH: Final = 256
 """Operations that share a commit at most, so that the first of them need not wait long."""
 
@@ -54,6 +57,7 @@ class Writer:
         self._room = asyncio.Semaphore(ROOM)
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._closing = False
+        self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._serve, name="lite-writer", daemon=True)
         self._thread.start()
 
@@ -62,57 +66,56 @@ class Writer:
 
         Raises what the operation raised, StoreUnavailable, StoreFull.
         """
-        async with self._room:
-            if self._closing:
-                raise StoreUnavailable(f"queue file {self._path} was closed by this process")
-            request = _Request(operation, asyncio.get_running_loop().create_future())
-            self._queue.put(request)
-            result: T = await request.future
-            return result
+        try:
+            async with asyncio.timeout(ANSWER_S + self._busy_s), self._room:
+                if self._closing:
+                    raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+                request = _Request(operation, asyncio.get_running_loop().create_future())
+                self._queue.put(request)
+                result: T = await request.future
+                return result
+        except TimeoutError:
+            raise StoreUnavailable(f"queue file {self._path}: its disk does not answer; check it") from None
 
     async def close(self) -> None:
-        """Finish what is queued, end the thread and close the connection. Idempotent."""
+        """Finish what is queued, close the connection and end the thread. Idempotent."""
         if not self._closing:
             self._closing = True
             self._queue.put(None)
-        while self._thread.is_alive():  # noqa: ASYNC110 - a thread cannot set an event of the loop as its very last act
-            await asyncio.sleep(0.001)
+        await asyncio.wrap_future(self._ended)
+        self._thread.join()
 
     def _serve(self) -> None:
-        while batch := self._take():
+        going = True
+        while going:
+            batch, going = self._take()
             try:
-                self._perform(batch)
+                if batch:
+                    self._perform(batch)
             except BaseException as error:  # noqa: BLE001 - a dead thread would leave every caller waiting
                 for request in batch:
                     request.error = error
             _answer(batch)
         self._connection.close()
+        self._ended.set_result(None)
 
-    def _take(self) -> list[_Request]:
-        first = self._queue.get()
-        batch = [] if first is None else [first]
-        while batch and len(batch) < BATCH:
-            try:
-                more = self._queue.get_nowait()
-            except Empty:
-                break
-            if more is None:
-                self._queue.put(None)
-                break
-            batch.append(more)
-        return [request for request in batch if not request.future.cancelled()] or (
-            [] if first is None else self._take()
-        )
+    def _take(self) -> tuple[list[_Request], bool]:
+        """Wait for operations; return some to share a commit, and whether to go on after them."""
+        batch: list[_Request] = []
+        request = self._queue.get()
+        while request is not None:
+            if not request.future.cancelled():
+                batch.append(request)
+            if len(batch) >= BATCH or self._queue.empty():
+                return batch, True
+            request = self._queue.get()
+        return batch, False
 
-    def _perform(self, batch: Sequence[_Request]) -> None:
+    def _perform(self, batch: list[_Request]) -> None:
         try:
-            self._begin()
+            self._begin(batch)
             transactions = [self._apply(request) for request in batch]
-            awake = set().union(*(transaction.woken for transaction in transactions))
-            if awake:
-                paused = {row["queue"] for row in transactions[0].run("select_paused")}
-                for transaction in transactions:
-                    transaction.woken -= paused
+            _forget_paused(transactions)
             self._connection.execute("COMMIT")
         except (sqlite3.Error, StoreUnavailable) as error:
             if self._connection.in_transaction:
@@ -127,6 +130,16 @@ class Writer:
             return
         self._committed(transactions)
 
+    def _waiting(self) -> list[_Request]:
+        waiting = []
+        while not self._queue.empty():
+            request = self._queue.get()
+            if request is None:
+                self._queue.put(None)
+                break
+            waiting.append(request)
+        return waiting
+
     def _apply(self, request: _Request) -> Transaction:
         transaction = Transaction(self._connection)
         self._connection.execute("SAVEPOINT operation")
@@ -140,8 +153,11 @@ class Writer:
         self._connection.execute("RELEASE operation")
         return transaction
 
-    def _begin(self) -> None:
-        """Wait for our turn among the processes; short random pauses, so that none is always late."""
+    def _begin(self, batch: list[_Request]) -> None:
+        """Wait for our turn among the processes; short random pauses, so that none is always late.
+
+        Who came while we waited in vain has waited as well, and fails with us.
+        """
         if _identity(self._path) != self._file:
             raise StoreUnavailable(
                 f"queue file {self._path} was removed or replaced while in use: start again"
@@ -152,9 +168,20 @@ class Writer:
                 self._connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                if time.monotonic() > deadline:
+                    batch += self._waiting()
                     raise
             time.sleep(pause)
+
+
+def _forget_paused(transactions: Sequence[Transaction]) -> None:
+    """Let nobody be woken for a paused queue."""
+    if any(transaction.woken for transaction in transactions):
+        paused = {row["queue"] for row in transactions[0].run("select_paused")}
+        for transaction in transactions:
+            transaction.woken -= paused
 
 
 def _pauses() -> Iterator[float]:

@@ -1,3 +1,2 @@
 SELECT count(*) FROM jobs
-WHERE state IN ('completed', 'archived', 'cancelled') AND state = 'archived'
-  AND queue IN (SELECT value FROM json_each(:queues))
+WHERE ended_at IS NOT NULL AND state = 'archived' AND queue IN (SELECT value FROM json_each(:queues))

@@ -1,7 +1,7 @@
 SELECT queue, 'pending' AS state, count(*) AS number FROM jobs WHERE state = 'pending' GROUP BY queue
 UNION ALL
-SELECT queue, 'active', count(*) FROM jobs WHERE state = 'active' GROUP BY queue
+SELECT queue, 'active', count(*) FROM jobs WHERE consumer IS NOT NULL GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*) FROM jobs WHERE state IN ('scheduled', 'retry') GROUP BY queue, state
+SELECT queue, state, count(*) FROM jobs WHERE due_at IS NOT NULL GROUP BY queue, state
 UNION ALL
-SELECT queue, state, count(*) FROM jobs WHERE state IN ('completed', 'archived', 'cancelled') GROUP BY queue, state
+SELECT queue, state, count(*) FROM jobs WHERE ended_at IS NOT NULL GROUP BY queue, state

@@ -3,12 +3,12 @@ SELECT avg(length(data) + length(opts)) FROM (
     SELECT * FROM (SELECT data, opts FROM jobs WHERE state = 'pending' AND queue = :queue LIMIT 20)
     UNION ALL
     SELECT * FROM (
-        SELECT data, opts FROM jobs WHERE state IN ('scheduled', 'retry') AND queue = :queue LIMIT 20
+        SELECT data, opts FROM jobs WHERE due_at IS NOT NULL AND queue = :queue LIMIT 20
     )
     UNION ALL
     SELECT * FROM (
         SELECT data, opts FROM jobs
-        WHERE state IN ('completed', 'archived', 'cancelled') AND queue = :queue
+        WHERE ended_at IS NOT NULL AND queue = :queue
         LIMIT 20
     )
 )

@@ -1,2 +1,4 @@
-INSERT INTO jobs (seq, id, type, queue, state, data, opts, named, root_at, deadline, unique_key, entry, due_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO jobs (
+    seq, id, type, queue, state, data, opts, scopes, named, root_at, deadline, unique_key, entry, ready_at, due_at
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,7 +1,7 @@
 SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, cancel, progress,
        ended_at AS first, seq AS second
 FROM jobs
-WHERE state IN ('completed', 'archived', 'cancelled') AND state = :state AND queue = :queue AND (ended_at, seq) < (:first, :second)
+WHERE ended_at IS NOT NULL AND state = :state AND queue = :queue AND (ended_at, seq) < (:first, :second)
   AND (:type = '' OR type = :type) AND (:error = '' OR instr(error, :error))
   AND (:kind = '' OR EXISTS (SELECT 1 FROM scopes WHERE kind = :kind AND id = :scope AND seq = jobs.seq))
 ORDER BY ended_at DESC, seq DESC

@@ -1,3 +1,3 @@
 UPDATE jobs
-SET state = ?, opts = coalesce(?, opts), due_at = ?, again = ?, error = ?, consumer = '', progress = NULL
+SET state = ?, opts = coalesce(?, opts), due_at = ?, again = ?, error = ?, consumer = NULL, progress = NULL
 WHERE seq = ?

@@ -1,3 +1,3 @@
 UPDATE jobs SET seen_at = :now
-WHERE id = :id AND state = 'active' AND entry = :entry AND consumer = :consumer
+WHERE id = :id AND entry = :entry AND consumer = :consumer
 RETURNING cancel

@@ -1,2 +1,1 @@
-UPDATE jobs SET progress = :progress
-WHERE id = :id AND state = 'active' AND entry = :entry AND consumer = :consumer
+UPDATE jobs SET progress = :progress WHERE id = :id AND entry = :entry AND consumer = :consumer

@@ -1,3 +1,4 @@
 UPDATE jobs
-SET state = 'pending', again = 1, entry = ?, due_at = ?, opts = coalesce(?, opts), consumer = '', progress = NULL
+SET state = 'pending', again = 1, entry = ?, ready_at = ?, opts = coalesce(?, opts), due_at = NULL, consumer = NULL,
+    progress = NULL
 WHERE seq = ?

@@ -1,2 +1,1 @@
-SELECT seq, id, named FROM jobs
-WHERE state IN ('completed', 'archived', 'cancelled') AND state = 'archived' AND queue = :queue
+SELECT seq, id, named, scopes FROM jobs WHERE ended_at IS NOT NULL AND state = 'archived' AND queue = :queue

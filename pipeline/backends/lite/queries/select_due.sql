@@ -1,5 +1,5 @@
-SELECT seq, id, type, queue, deadline, named, unique_key, rerun
+SELECT seq, id, type, queue, deadline, named, unique_key, rerun, scopes
 FROM jobs
-WHERE state IN ('scheduled', 'retry') AND due_at <= :now
+WHERE due_at <= :now
 ORDER BY due_at, seq
 LIMIT :limit

@@ -1,1 +1,1 @@
-SELECT id, type, queue, data, opts, entry, claimed_at FROM jobs WHERE state = 'active' AND consumer = :consumer
+SELECT id, type, queue, data, opts, entry, claimed_at FROM jobs WHERE consumer = :consumer

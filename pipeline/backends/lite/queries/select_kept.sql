@@ -1,3 +1,1 @@
-SELECT seq, id, named FROM jobs
-WHERE state IN ('archived', 'cancelled') AND state = :state AND ended_at <= :before
-LIMIT :limit
+SELECT seq, id, named, scopes FROM jobs WHERE state = :state AND ended_at <= :before LIMIT :limit

@@ -1,1 +1,1 @@
-SELECT min(due_at) FROM jobs WHERE state IN ('scheduled', 'retry')
+SELECT min(due_at) FROM jobs WHERE due_at IS NOT NULL

@@ -1,1 +1,1 @@
-SELECT seq, id, named FROM jobs WHERE state = 'completed' AND state = :state AND expires_at <= :before LIMIT :limit
+SELECT seq, id, named, scopes FROM jobs WHERE expires_at <= :before LIMIT :limit

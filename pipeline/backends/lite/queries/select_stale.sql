@@ -1,5 +1,4 @@
-SELECT seq, id, type, queue, opts, entry, consumer, cancel, named, unique_key, rerun
+SELECT seq, id, type, queue, opts, entry, consumer, cancel, named, unique_key, rerun, scopes
 FROM jobs
-WHERE state = 'active' AND (seen_at <= :before OR seen_at > :after)
-ORDER BY seen_at
+WHERE consumer IS NOT NULL AND (seen_at <= :before OR seen_at > :after)
 LIMIT :limit

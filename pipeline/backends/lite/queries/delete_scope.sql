@@ -1,0 +1,1 @@
+DELETE FROM scopes WHERE kind = ? AND id = ? AND seq = ?
