@@ -4,6 +4,7 @@ Not a Markdown parser: parsed documents are only nearly Markdown. A line is judg
 linear, never fails, and takes plain text for what it is.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,26 +44,35 @@ _HEADING_OR_FENCE = re.compile(r"^(?:[ \t>]{0,16}(`{3,}|~{3,}).*|[ ]{0,3}#{1,6}[
 _ITEM = re.compile(r"[ \t>]{0,64}(?:[-*+•·▪◦–—]|\d{1,3}[.)]|\(\d{1,3}\))[ \t]+(?:\[[ xX]\][ \t]+)?(\S.*)")
 _RULER = re.compile(r"[\s|:=*_+~\-─-╿]*\Z")
 _QUOTE = re.compile(r"[ \t>]{0,64}")
+_META = re.compile(r"[\s#\-]|[\w:.\-]{1,80}:")
+_CODE = re.compile(  # what a piece that begins within a code block shows
+    r"""\s*(?:--\s|//|/\*|\$\s|[{}()\[\]]+[,;]?\Z|['"].*['"],?(?:\s+(?:--|\#|//).*)?\Z|[\w.\[\]]+(?::\s\w+)?\s?[:+]?=\s?\S
+    |(?:import|def|class|return|await|const|let|var|func)\s.*[:;({)\w]\Z|from\s\S+\simport\s
+    |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|FROM|WHERE|SET|VALUES)\s)|.*[({\[]\Z""",
+    re.VERBOSE,
+)
 _ADMONITION = re.compile(r"\s*(?:!!!|\?\?\?\+?|:::)\s*\w+")
 
 # Every repetition is bounded, so that a line of a million brackets stays linear.
 _MARKS: Final = tuple(
     (re.compile(pattern), put)
     for pattern, put in (
-        (r"<!--.{0,2000}?-->", " "),
+        (r"<!--.{0,500}?-->", " "),
         (r"</?[A-Za-z][^<>\n]{0,500}>", " "),
         (r"!\[[^\[\]\n]{0,300}\]\([^()\n]{0,1000}\)", " "),
         (r"\[\[(?:[^\[\]|\n]{0,200}\|)?([^\[\]|\n]{1,200})\]\]", r"\1"),
         (r"\[([^\[\]\n]{0,300})\]\((?:[^()\n]|\([^()\n]{0,200}\)){0,1000}\)", r"\1"),
-        (r"\{[:.#!][^{}\n]{0,200}\}", " "),
+        (r"\{[:.#!][^{}\n]{0,200}\}", ""),
         (r"`{1,3}(?:#!\w+ )?([^`\n]{1,400})`{1,3}", r"\1"),
         (r"\*{1,3}([^*\n]{1,600})\*{1,3}", r"\1"),
         (r"(?<!\w)__([^_\n]{1,600})__(?!\w)", r"\1"),
         (r"(?<!\w)_([^_\n]{1,600})_(?!\w)", r"\1"),
         (r"~~([^~\n]{1,600})~~", r"\1"),
         (r"\\([\\`*_{}\[\]()#+\-.!|<>~])", r"\1"),
+        (r"\*\*|(?<!\S)`|`(?!\S)", ""),  # opened on another line
         (r"&nbsp;|[\u200b\ufeff\u00ad]", " "),
         (r"[ \t\u00a0]{1,400}", " "),
+        (r" ([,.;:!?])(?=\s|$)", r"\1"),
     )
 )
 
@@ -119,6 +129,8 @@ def _line(start: int, raw: str) -> Line:
     if raw.lstrip().startswith("|") and raw.count("|") > 1:
         cells = (plain(cell) for cell in raw.strip().strip("|").split("|"))
         return Line(Kind.ROW, start, " | ".join(cell for cell in cells if cell))
+    if _CODE.match(raw):
+        return Line(Kind.CODE, start, raw)
     if item := _ITEM.match(raw):
         return _said(Kind.ITEM, start, plain(item[1]))
     return _said(Kind.PROSE, start, plain(_QUOTE.sub("", raw, count=1)))
@@ -138,12 +150,16 @@ def _said(kind: Kind, start: int, text: str, level: int = 0) -> Line:
 
 
 def _front_matter_end(text: str) -> int:
-    """Where the text proper begins: behind a leading block between two lines of three dashes."""
+    """Where the text proper begins: behind a leading block of `key: value` lines under three dashes.
+
+    It ends with three dashes, or, in what converters made of HTML, with a blank line.
+    """
     if not text.startswith(("---\n", "---\r\n")):
         return 0
-    for count, match in enumerate(_LINE.finditer(text)):
-        if count and match[0].rstrip() == "---":
+    for count, match in enumerate(itertools.islice(_LINE.finditer(text), FRONT_MATTER_LINES)):
+        line = match[0].rstrip()
+        if count and (line == "---" or not line):
             return match.end()
-        if count > FRONT_MATTER_LINES:
+        if count and not _META.match(line):
             break
     return 0
