@@ -8,28 +8,8 @@ from consumers.knowledge.search_terms import index_terms
 
 SAMPLE: Final = 4_000  # characters that are looked at to name the language
 TELLING: Final = 60  # Latin letters from which on languages can be told apart; less is taken for English
-LATIN_LANGUAGES: Final = frozenset(
-    [
-        "en",
-        "de",
-        "fr",
-        "es",
-        "it",
-        "pt",
-        "nl",
-        "pl",
-        "cs",
-        "sv",
-        "da",
-        "no",
-        "fi",
-        "tr",
-        "ro",
-        "hu",
-        "id",
-        "vi",
-    ]
-)
+_LATIN: Final = "en de fr es it pt nl pl cs sv da no fi tr ro hu id vi"
+LATIN_LANGUAGES: Final = frozenset(_LATIN.split())
 
 _STOP_WORDS: Final = """
 a about above after again all also although always am an and another any are as at be because been before being below
@@ -54,8 +34,8 @@ der die das und ist ein eine einer nicht mit von zu den dem des im auf für als 
 le la les des du de un une et est dans pour que qui sur pas par avec ce cette sont au aux ou il elle
 el los las del y en que es una por con para se su no al lo como más o sus
 """
-_FUNCTION_PAIRS: Final = frozenset("的了吗呢吧么哪怎这那些与和及或请您你我们它他她")  # in any pair
-_FUNCTION_CHARS: Final = _FUNCTION_PAIRS | frozenset(
+FUNCTION_CHARS: Final = frozenset("的了什吗呢吧么哪怎这那些与和及或请您你我们它他她")  # part of no term
+_SOFT_CHARS: Final = FUNCTION_CHARS | frozenset(
     "是在有为以于从到对把被让给向将会能可要应该则等其之所就都也还很不没个中上下时用该如何什多少"
 )
 
@@ -128,6 +108,6 @@ def _tells(term: str) -> bool:
     return (
         len(term) > 1
         and term.isalnum()
-        and not _FUNCTION_PAIRS.intersection(term)
-        and not _FUNCTION_CHARS.issuperset(term)
+        and not FUNCTION_CHARS.intersection(term)
+        and not _SOFT_CHARS.issuperset(term)
     )
