@@ -20,7 +20,7 @@ from pipeline import Context, DeadLetter, Skip, on
 
 
 @dataclass(frozen=True, slots=True)
-class Unprocessable(Exception):
+class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
     """Nothing can be made of this document, however often it is tried; `reason` is one sentence for a person."""
 
     reason: str

@@ -9,6 +9,8 @@ Resolved limits (`max_retry`, `timeout_ms`) are always written: a changed defaul
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from contracts.jobs import Job, Scope, Unique
@@ -19,7 +21,14 @@ MAX_ERROR_BYTES: Final = 8192
 _ALWAYS: Final = ("max_retry", "timeout_ms")
 _SHORT: Final = {"payload_version": "pv"}
 _OPTIONS: Final = tuple(f for f in fields(Job) if f.name not in {"id", "type", "data", "queue"})
-_LONG: Final = {_SHORT.get(f.name, f.name): f for f in _OPTIONS}
+_READ: Final = attrgetter(*(f.name for f in _OPTIONS))
+_WRITTEN: Final = tuple(
+    (_SHORT.get(f.name, f.name), object() if f.name in _ALWAYS else f.default) for f in _OPTIONS
+)
+_LONG: Final = {
+    _SHORT.get(f.name, f.name): (f.name, str if isinstance(f.default, str) else int) for f in _OPTIONS
+}
+_TO_JSON: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PoisonError(ValueError):
@@ -37,12 +46,12 @@ def encode(job: Job) -> dict[str, str]:
 
 def encode_options(job: Job) -> str:
     """Return the `opts` field: all of `job` but id, type, data and queue, without defaults."""
-    opts: dict[str, Any] = {}
-    for field in _OPTIONS:
-        value = getattr(job, field.name)
-        if field.name in _ALWAYS or value != field.default:
-            opts[_SHORT.get(field.name, field.name)] = _plain(value)
-    return json.dumps(opts, separators=(",", ":"))
+    opts = {
+        key: _plain(value)
+        for (key, default), value in zip(_WRITTEN, _READ(job), strict=True)
+        if value != default
+    }
+    return _TO_JSON(opts)
 
 
 def decode(record: Mapping[str, str], queue: str) -> Job:
@@ -67,9 +76,7 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     if version != ENVELOPE_VERSION or opts.get("codec", "json") != "json":
         raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
     try:
-        values = {
-            _LONG[key].name: _typed(_LONG[key].name, value) for key, value in opts.items() if key in _LONG
-        }
+        values = dict(_typed(*_LONG[key], value) for key, value in opts.items() if key in _LONG)
         return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise PoisonError(f"opts cannot be read: {error}") from None
@@ -92,17 +99,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(name: str, value: Any) -> Any:
+def _typed(name: str, kind: type[int] | type[str], value: Any) -> tuple[str, Any]:
     if name == "scopes":
-        return tuple(Scope(kind, ident) for kind, ident in value)
+        return name, tuple(_scope(scope_kind, ident) for scope_kind, ident in value)
     if name == "unique":
-        return Unique(*value) if value else None
-    expected = str if isinstance(_LONG_DEFAULTS[name], str) else int
-    if value is None and name == "deadline":
-        return None
-    if not isinstance(value, expected) or isinstance(value, bool):
-        raise PoisonError(f"option {name} must be {expected.__name__}, got {value!r}")
-    return value
+        return name, Unique(*value) if value else None
+    if type(value) is kind or (value is None and name == "deadline"):
+        return name, value
+    raise PoisonError(f"option {name} must be {kind.__name__}, got {value!r}")
 
 
-_LONG_DEFAULTS: Final = {f.name: f.default for f in _OPTIONS}
+@lru_cache(maxsize=4096)
+def _scope(kind: str, ident: str) -> Scope:
+    """Return a scope; the same few come with every job, and checking their names takes time."""
+    return Scope(kind, ident)

@@ -1,0 +1,44 @@
+"""`streamlane worker`: a process that does nothing but work."""
+
+from typing import Annotated
+
+import typer
+
+from consumers.commands.session import HANDLERS, session
+from consumers.commands.terminal import AsJson, run
+from contracts.payloads import AWAITING_HANDLER
+from contracts.topology import POOLS, Lane, UnknownNameError, pools_of
+
+
+def worker(
+    names: Annotated[list[str], typer.Argument(metavar="LANE|POOL...", help="What this process works on.")],
+) -> None:
+    """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
+    run(_worker(pools_named(names)))
+
+
+def pools_named(names: list[str]) -> tuple[str, ...]:
+    """Return the pools of these lanes and pools, each once.
+
+    Raises UnknownNameError naming the nearest one there is.
+    """
+    pools: list[str] = []
+    for name in names:
+        if name in POOLS:
+            pools.append(name)
+        elif name in set(Lane):
+            pools += pools_of(Lane(name))
+        else:
+            raise UnknownNameError("lane or pool", name, {**dict.fromkeys(Lane), **POOLS})
+    return tuple(dict.fromkeys(pools))
+
+
+async def _worker(pools: tuple[str, ...]) -> int:
+    async with session() as opened:
+        return await opened.pipeline.serve(
+            pools=pools,
+            handlers=HANDLERS,
+            services=opened.services,
+            awaiting=AWAITING_HANDLER,
+            duties=opened.services.duties,
+        )

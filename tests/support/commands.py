@@ -1,0 +1,61 @@
+"""The command line as its users run it: a process of its own, with its own environment."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+
+def streamlane(*args: str, data_dir: Path, timeout: float = 100, **env: str) -> Said:
+    """Run a command to its end."""
+    done = subprocess.run(
+        _command(args),
+        check=False,
+        cwd=ROOT,
+        env=_environment(data_dir, env),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def start_streamlane(*args: str, data_dir: Path, **env: str) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own, so that a kill takes all of it."""
+    return subprocess.Popen(
+        _command(args),
+        cwd=ROOT,
+        env=_environment(data_dir, env),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _command(args: tuple[str, ...]) -> list[str]:
+    return [sys.executable, "-c", "from consumers.cli import main; main()", *args]
+
+
+def _environment(data_dir: Path, env: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLANE_")}
+    return {**kept, "STREAMLANE_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT), **env}

@@ -1,0 +1,58 @@
+"""All that a knowledge base holds, ids and times aside: two runs with the same end are equal."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DOCUMENT = "k.source"
+
+QUERIES = {
+    "documents": "SELECT source, file_hash, parse_status, summary_status, summary, summary_method, language, title,"
+    " error_message FROM knowledges k",
+    "chunks": 'SELECT k.source, c.kind, c.position, c.text, c.heading, c.start, c."end"'
+    " FROM chunks c JOIN knowledges k ON k.id = c.knowledge_id",
+    "questions": "SELECT k.source, c.position, q.position, q.text FROM questions q"
+    " JOIN chunks c ON c.id = q.chunk_id JOIN knowledges k ON k.id = q.knowledge_id",
+    "tags": "SELECT k.source, t.name, round(kt.confidence, 3) FROM knowledge_tags kt"
+    " JOIN tags t ON t.id = kt.tag_id JOIN knowledges k ON k.id = kt.knowledge_id",
+    "mentions": "SELECT lower(e.name), k.source, c.position, m.count FROM entity_mentions m"
+    " JOIN entities e ON e.id = m.entity_id JOIN chunks c ON c.id = m.chunk_id"
+    " JOIN knowledges k ON k.id = m.knowledge_id",
+    "relations": "SELECT lower(a.name), lower(b.name), r.kind, k.source, c.position FROM relation_evidence v"
+    " JOIN relations r ON r.id = v.relation_id JOIN entities a ON a.id = r.source_id"
+    " JOIN entities b ON b.id = r.target_id JOIN chunks c ON c.id = v.chunk_id"
+    " JOIN knowledges k ON k.id = v.knowledge_id",
+    "images": "SELECT k.source, i.position, i.status FROM images i JOIN knowledges k ON k.id = i.knowledge_id",
+    "open slots": "SELECT k.source, s.kind FROM slots s JOIN knowledges k ON k.id = s.knowledge_id",
+    "outbox": "SELECT type FROM outbox",
+    "open spans": "SELECT name FROM knowledge_processing_spans WHERE status IN ('pending', 'running')",
+}
+
+
+def end_state(data_dir: Path) -> dict[str, Any]:
+    """Return the sorted contents of the database and what is left in the queue."""
+    with closing(sqlite3.connect(data_dir / "streamlane.db")) as sql:
+        state: dict[str, Any] = {
+            name: sorted(map(repr, sql.execute(query))) for name, query in QUERIES.items()
+        }
+        state["index"] = _index(sql)
+    with closing(sqlite3.connect(data_dir / "queue.db")) as queue:
+        state["jobs"] = sorted(
+            queue.execute("SELECT type, state, count(*) FROM jobs WHERE state <> 'archived' GROUP BY 1, 2")
+        )
+    return state
+
+
+def _index(sql: sqlite3.Connection) -> list[Any]:
+    """Entries with their vectors, these rounded: the encoder's last digits depend on what is encoded beside."""
+    rows = sql.execute(
+        "SELECT k.source, e.kind, e.position, e.text, e.vector FROM search_entries e"
+        " JOIN knowledges k ON k.id = e.knowledge_id"
+    )
+    return sorted(
+        (source, kind, position, text, np.frombuffer(vector or b"", dtype=np.float32).round(3).tolist()[:8])
+        for source, kind, position, text, vector in rows
+    )
