@@ -5,15 +5,20 @@ from typing import Any, Final
 
 from consumers.core import fail_document
 from consumers.knowledge import ids
-from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.contents import chunks_of
 from consumers.knowledge.documents import document
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.slots import Child, begin_finalizing
 from consumers.knowledge.tables import Chunk, KnowledgeBase
 from consumers.services import Services
 from contracts.knowledge import ChunkKind, SlotKind
 from contracts.payloads.documents import KnowledgePostProcess
-from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, QuestionGeneration, SummaryGeneration
+from contracts.payloads.enrichment import (
+    ChunkExtract,
+    KnowledgeAutoTag,
+    QuestionGeneration,
+    SummaryGeneration,
+)
 from pipeline import Context, on
 
 QUESTION_BATCH: Final = 20
@@ -38,7 +43,8 @@ async def post_process(job: KnowledgePostProcess, ctx: Context[Services]) -> Non
 
 def plan(job: KnowledgePostProcess, chunks: Sequence[Chunk], settings: KnowledgeBaseSettings) -> list[Child]:
     """Return the enrichments of a document: pure. Their ids derive from document, parse attempt and place, so that
-    a second fan-out names the same jobs."""
+    a second fan-out names the same jobs.
+    """
     if not chunks:
         return []
     texts = [chunk for chunk in chunks if chunk.kind is ChunkKind.TEXT]

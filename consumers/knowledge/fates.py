@@ -39,7 +39,9 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
 async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, list[str]]:
     counted = (
         select(Image.knowledge_id, Image.reason, func.count())
-        .where(Image.knowledge_id.in_(knowledge_ids), Image.status.in_((ImageStatus.SKIPPED, ImageStatus.FAILED)))
+        .where(
+            Image.knowledge_id.in_(knowledge_ids), Image.status.in_((ImageStatus.SKIPPED, ImageStatus.FAILED))
+        )
         .group_by(Image.knowledge_id, Image.reason)
         .order_by(Image.reason)
     )
@@ -52,5 +54,7 @@ async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mappin
 
 async def sources_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, str]:
     """Return where each of these documents came from, by id."""
-    rows = await session.execute(select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(knowledge_ids)))
+    rows = await session.execute(
+        select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(knowledge_ids))
+    )
     return {ident: source for ident, source in rows}

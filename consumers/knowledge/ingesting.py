@@ -74,7 +74,9 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
         key = await asyncio.to_thread(file_key, "originals", found.path, found.path.name)
         await services.files.put(key, found.path)
     except OSError as error:
-        raise CannotTakeIn(f"the file cannot be read: {error.strerror or error}; check that it is there and yours") from None
+        raise CannotTakeIn(
+            f"the file cannot be read: {error.strerror or error}; check that it is there and yours"
+        ) from None
     settings = KnowledgeBaseSettings.model_validate(kb.settings)
     options = ProcessOptions(
         read_pictures=settings.read_pictures,
