@@ -46,7 +46,7 @@ _RULER = re.compile(r"[\s|:=*_+~\-─-╿]*\Z")
 _QUOTE = re.compile(r"[ \t>]{0,64}")
 _META = re.compile(r"[\s#\-]|[\w:.\-]{1,80}:")
 _CODE = re.compile(  # what a piece that begins within a code block shows
-    r"""\s*(?:--\s|//|/\*|\$\s|[{}()\[\]]+[,;]?\Z|['"].*['"],?(?:\s+(?:--|\#|//).*)?\Z|[\w.\[\]]+(?::\s\w+)?\s?[:+]?=\s?\S
+    r"""\s*(?:--\s|//|/\*|\$\s|\$\$|\S.*-->\s|[{}()\[\]]+[,;]?\Z|['"].*['"],?(?:\s+(?:--|\#|//).*)?\Z|[\w.\[\]]+(?::\s\w+)?\s?[:+]?=\s?\S
     |(?:import|def|class|return|await|const|let|var|func)\s.*[:;({)\w]\Z|from\s\S+\simport\s
     |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|FROM|WHERE|SET|VALUES)\s)|.*[({\[]\Z""",
     re.VERBOSE,
@@ -60,6 +60,7 @@ _MARKS: Final = tuple(
         (r"<!--.{0,500}?-->", " "),
         (r"</?[A-Za-z][^<>\n]{0,500}>", " "),
         (r"!\[[^\[\]\n]{0,300}\]\([^()\n]{0,1000}\)", " "),
+        (r"\[\\?\[[^\[\]\n]{0,20}\]\]\(#[^()\n]{0,200}\)", ""),  # a mark of a footnote
         (r"\[\[(?:[^\[\]|\n]{0,200}\|)?([^\[\]|\n]{1,200})\]\]", r"\1"),
         (r"\[([^\[\]\n]{0,300})\]\((?:[^()\n]|\([^()\n]{0,200}\)){0,1000}\)", r"\1"),
         (r"\{[:.#!][^{}\n]{0,200}\}", ""),
