@@ -1,0 +1,117 @@
+"""Real processes on the same store, to be killed and frozen: workers that do `tests.support.work`, and a churn.
+
+python -m tests.support.crash worker '{"settings": …}'
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import contracts.jobs
+from contracts.outcomes import Retry, Snooze
+from pipeline.broker import Broker
+from pipeline.handlers import on
+from pipeline.runtime import Pipeline, serve
+
+from tests.support.hand import Hand, new, settlement
+from tests.support.waiting import wait_until
+from tests.support.work import TYPES, Work, work
+
+ROOT = Path(__file__).parents[2]
+
+
+class Process:
+    """A process of ours. It ends with the test, at the latest."""
+
+    def __init__(self, role: str, settings: Mapping[str, Any], **options: Any) -> None:
+        told = json.dumps({"settings": settings, **options}, default=str)
+        command = [sys.executable, "-m", "tests.support.crash", role, told]
+        self._popen = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+        self.pid = self._popen.pid
+
+    def kill(self) -> None:
+        """End it at once, without a word."""
+        self._popen.kill()
+        self._popen.wait()
+
+    def freeze(self) -> None:
+        """Stop its time."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let its time go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def ask_to_stop(self) -> None:
+        self._popen.terminate()
+
+    async def ended(self, *, timeout: float = 20) -> int:
+        """Its exit code, once it has one."""
+        await wait_until(
+            lambda: self._popen.poll() is not None, describe=f"process {self.pid} ended", timeout=timeout
+        )
+        return self._popen.returncode
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            self.thaw()
+        self.kill()
+
+
+async def worker(settings: Mapping[str, Any]) -> int:
+    """Be a worker of the core pool that knows `Work`."""
+    contracts.jobs._REGISTRY = TYPES
+    async with Pipeline.open(**settings) as pipeline:
+        return await serve(pipeline, pools=["core"], handlers=[on(Work, work)], only={"test:work"})
+
+
+async def churn(settings: Mapping[str, Any], journal: str, seed: int) -> int:
+    """Enqueue, claim, settle, hand back, promote, without end, in random order; write each id that is confirmed."""
+    chance = random.Random(seed)
+    file = os.open(journal, os.O_WRONLY | os.O_APPEND)
+
+    def confirm(job_id: str) -> None:
+        os.write(file, f"{job_id}\n".encode())
+
+    async with Pipeline.open(**settings) as pipeline:
+        await asyncio.gather(*(_lane(pipeline.broker, chance, confirm) for _ in range(3)))
+    return 0
+
+
+async def _lane(store: Broker, chance: random.Random, confirm: Callable[[str], None]) -> None:
+    hand = Hand(store)
+    while True:
+        batch = [new(retention_ms=600_000, max_retry=99, delay_ms=chance.choice([0, 0, 5])) for _ in range(3)]
+        for receipt in await store.enqueue(batch):
+            confirm(receipt.id)
+        await store.promote(limit=chance.randint(1, 5))
+        for delivery in await hand.take(chance.randint(1, 4)):
+            match chance.randrange(5):
+                case 0:
+                    await store.release([delivery])
+                case 1:
+                    await hand.settle(delivery, Snooze(0.1))
+                case 2:
+                    await store.settle([settlement(delivery, Retry(after=0.01))])
+                case 3:
+                    pass  # forgotten, as by a worker that dies
+                case _:
+                    await hand.settle(delivery)
+
+
+ROLES: Mapping[str, Callable[..., Coroutine[Any, Any, int]]] = {"worker": worker, "churn": churn}
+
+if __name__ == "__main__":
+    role, told = sys.argv[1:]
+    sys.exit(asyncio.run(ROLES[role](**json.loads(told))))
