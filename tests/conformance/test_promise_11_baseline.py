@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack
 
 import psutil
 import pytest
@@ -9,11 +10,12 @@ from contracts.fences import EVERYTHING
 from contracts.jobs import Scope, Unique
 from contracts.outcomes import Cancel, Retry, Skip, Snooze
 from contracts.states import JobState
-from pipeline.broker import Broker, Retention
+from pipeline.broker import Broker, JobRecord, Retention, WorkerBeat
 from pipeline.clock import now_ms
 from pipeline.handlers import Context, on
+from pipeline.runtime import Pipeline
 
-from tests.conformance.conftest import Start
+from tests.conformance.conftest import SHORT
 from tests.support.backends import Backend
 from tests.support.faults import Faults
 from tests.support.hand import Hand, ids, new, news, reclaimed, settlement
@@ -57,13 +59,11 @@ async def test_nothing_is_kept_of_jobs_that_have_ended_in_every_way(
         return backend.footprint() == before
 
     await wait_until(back, describe=f"nothing is kept beyond {before}; kept: {backend.footprint()}")
-    assert [stat.size + stat.archived + stat.cancelled for stat in await store.queue_stats()] == [0] * len(
-        await store.queue_stats()
-    )
+    assert not any(stat.size + stat.archived + stat.cancelled for stat in await store.queue_stats())
 
 
-async def everything(store: Broker) -> list:
-    found = []
+async def everything(store: Broker) -> list[JobRecord]:
+    found = list[JobRecord]()
     for state in (JobState.SCHEDULED, JobState.RETRY, JobState.PENDING):
         found += (await store.tasks("default", state, cursor=None, limit=1000)).records
     return found
@@ -100,8 +100,6 @@ async def test_many_unique_jobs_leave_no_lock_behind(
 async def test_a_lock_until_its_time_and_a_dead_worker_are_forgotten_too(
     backend: Backend, store: Broker
 ) -> None:
-    from pipeline.broker import WorkerBeat
-
     before = backend.footprint()
     (receipt,) = await store.enqueue([new(unique=Unique("k", ttl=0.05, until="ttl"))])
     await store.cancel([receipt.id])
@@ -130,14 +128,8 @@ async def test_workers_that_were_lost_leave_nothing_behind(backend: Backend, sto
 
 
 async def test_a_pipeline_that_worked_gives_back_its_threads_tasks_and_descriptors(
-    start: Start, backend: Backend, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, faults: Faults, known_types: None
 ) -> None:
-    from contextlib import AsyncExitStack
-
-    from pipeline.runtime import Pipeline
-
-    from tests.conformance.conftest import SHORT
-
     process = psutil.Process()
 
     async def mixed(job: Work, ctx: Context) -> None:
