@@ -17,6 +17,7 @@ from pipeline.broker import (
     TaskFilter,
     WorkerBeat,
 )
+from pipeline.errors import JobNotFound
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100
@@ -52,9 +53,12 @@ class Inspector:
             known_queue(queue).name, JobState(state), cursor=cursor, limit=size, match=match
         )
 
-    async def job(self, job_id: str) -> JobRecord | None:
-        """Return one job, or None when there is none (any more)."""
-        return await self._broker.job(job_id)
+    async def job(self, job_id: str) -> JobRecord:
+        """Return one job. Raises JobNotFound when there is none (any more)."""
+        record = await self._broker.job(job_id)
+        if record is None:
+            raise JobNotFound(f"no job {job_id} (any more): done jobs are kept for their retention only")
+        return record
 
     async def cancel(self, job_id: str) -> CancelOutcome:
         """Cancel one job; an active one is told to stop."""

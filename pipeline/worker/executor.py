@@ -166,6 +166,7 @@ class Executor:
             job_log,
             AttemptControl(self._broker, attempt),
             attempt.stop,
+            attempt.delivery.claimed_at,
         )
 
     async def _handle(
