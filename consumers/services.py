@@ -47,15 +47,16 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         else f"sqlite:///{settings.data_dir.absolute() / 'streamlane.db'}"
     )
     await asyncio.to_thread(upgrade, url)
-    database = Database.open(url)
+    database, search = Database.open(url), SqliteSearch(url)
     try:
         yield Services(
             settings=settings,
             database=database,
             outbox=Outbox(database, pipeline.enqueue_many),
             files=FolderStore(settings.data_dir / "files"),
-            search=SqliteSearch(database),
+            search=search,
             embedder=LocalEmbedder(),
         )
     finally:
+        await search.close()
         await database.close()
