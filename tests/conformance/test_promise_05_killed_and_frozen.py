@@ -42,7 +42,6 @@ async def test_the_job_of_a_killed_worker_runs_elsewhere_and_loses_no_retry(
         )
     await pipeline.wait(receipt.id, timeout=5)
     record = await pipeline.inspector.job(receipt.id)
-    assert record is not None
     assert (record.job.crashes, record.job.retried) == (1, 0)
     assert len(marks(tmp_path, "started")) == 2
 
@@ -69,7 +68,6 @@ async def test_a_frozen_worker_that_wakes_up_is_stopped_and_settles_nothing(
         victim.ask_to_stop()
         assert await victim.ended() == 0  # it lives on, and ends in order
     record = await pipeline.inspector.job(receipt.id)
-    assert record is not None
     assert (record.state, record.job.crashes) == ("completed", 1)
     (stat,) = [stat for stat in await pipeline.inspector.queues() if stat.name == "default"]
     assert (stat.processed, stat.failed) == (1, 0)
@@ -89,7 +87,6 @@ async def test_a_job_that_kills_every_worker_is_archived_and_its_neighbour_is_no
 
         async def archived() -> bool:
             record = await pipeline.inspector.job(guilty.id)
-            assert record is not None
             return record.reason is ArchiveReason.WORKER_LOST
 
         await wait_until(archived, describe="the guilty one is archived", timeout=15)
@@ -106,6 +103,5 @@ async def test_a_worker_that_is_asked_to_stop_hands_back_what_it_cannot_finish_u
         leaving.ask_to_stop()
         assert await leaving.ended() == 0
     record = await pipeline.inspector.job(receipt.id)
-    assert record is not None
     assert (record.state, record.job.crashes, record.job.retried) == ("pending", 0, 0)
     assert await pipeline.inspector.workers() == []

@@ -52,7 +52,6 @@ async def test_poison_is_archived_with_its_reason_and_later_jobs_flow(start: Sta
     await wait_until(archived, describe="it is archived")
     await wait_until(lambda: ran == [2], describe="the later job ran")
     record = await pipeline.inspector.job(bad.job.id)
-    assert record is not None
     assert record.reason is ArchiveReason.POISON
     assert record.job.data == bad.job.data
 
@@ -89,7 +88,6 @@ async def test_a_type_that_this_worker_does_not_know_waits_and_is_poison_only_af
     await wait_until(archived, describe="nobody knew it in time", longest_pause=0.01)
     assert JobState.SCHEDULED in seen
     record = await pipeline.inspector.job(job.job.id)
-    assert record is not None
     assert record.reason is ArchiveReason.POISON
     assert (record.job.retried, record.job.crashes) == (0, 0)
 
@@ -213,7 +211,6 @@ async def test_whatever_a_handler_raises_its_worker_lives_and_the_error_is_recor
     with pytest.raises(JobArchived):
         await pipeline.wait(bad.id, timeout=10)
     record = await pipeline.inspector.job(bad.id)
-    assert record is not None
     assert record.reason is ArchiveReason.EXHAUSTED
     assert 0 < len(record.job.last_error.encode()) <= MAX_ERROR_BYTES
     assert "\x00" not in record.job.last_error

@@ -102,7 +102,7 @@ async def test_any_single_loss_is_overcome_by_a_worker(
         await pipeline.wait(receipt.id, timeout=10)
     assert sorted(starts) == sorted([r.id for r in receipts] + [receipts[0].id])
     records = [await pipeline.inspector.job(receipt.id) for receipt in receipts]
-    assert [(r.state, r.job.crashes) for r in records if r is not None] == [(JobState.COMPLETED, 0)] * 3
+    assert [(r.state, r.job.crashes) for r in records] == [(JobState.COMPLETED, 0)] * 3
 
 
 async def test_whoever_asks_a_store_that_is_away_gets_a_typed_error_at_once(
