@@ -7,6 +7,7 @@ from consumers.commands.demo import demo
 from consumers.commands.doctor import doctor
 from consumers.commands.ingest import ingest
 from consumers.commands.queues import jobs, queues
+from consumers.commands.worker import worker
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +19,7 @@ app.command()(demo)
 app.command()(ingest)
 app.command()(ask)
 app.command()(search)
+app.command()(worker)
 app.command()(queues)
 app.add_typer(jobs, name="jobs")
 app.command()(doctor)

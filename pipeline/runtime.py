@@ -135,50 +135,49 @@ class Pipeline(Producer):
         finally:
             await _through(end(), crew.hurry)
 
+    async def serve(
+        self,
+        *,
+        pools: Sequence[str],
+        handlers: Iterable[Handler],
+        services: object = None,
+        only: Collection[str] | None = None,
+        awaiting: frozenset[str] = frozenset(),
+        duties: Mapping[str, Tick] = NO_DUTIES,
+    ) -> int:
+        """Be a worker process until SIGTERM or SIGINT, then drain; a second signal skips the wait. Return its exit code.
 
-async def serve(
-    pipeline: Pipeline,
-    *,
-    pools: Sequence[str],
-    handlers: Iterable[Handler],
-    services: object = None,
-    only: Collection[str] | None = None,
-    awaiting: frozenset[str] = frozenset(),
-    duties: Mapping[str, Tick] = NO_DUTIES,
-) -> int:
-    """Be a worker process until SIGTERM or SIGINT, then drain; a second signal skips the wait. Return its exit code.
+        Ends the process itself where nothing else can: with 70 when its event loop is dead, with 75 when a handler does
+        not stop.
+        """
+        asked = asyncio.Event()
+        crews: list[Crew] = []
 
-    Ends the process itself where nothing else can: with 70 when its event loop is dead, with 75 when a handler does
-    not stop.
-    """
-    asked = asyncio.Event()
-    crews: list[Crew] = []
+        def stop() -> None:
+            if asked.is_set():
+                for crew in crews:
+                    crew.hurry()
+            asked.set()
 
-    def stop() -> None:
-        if asked.is_set():
-            for crew in crews:
-                crew.hurry()
-        asked.set()
-
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop)
-    try:
-        async with pipeline.workers(
-            pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
-            duties=duties, stalled=lambda: _exit(EXIT_STALLED),
-        ) as crew:  # fmt: skip
-            crews.append(crew)
-            waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
-    finally:
+        loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.remove_signal_handler(number)
-    if crew.left:
-        _exit(EXIT_STUCK)
-    return EXIT_STUCK if crew.stuck.is_set() else 0
+            loop.add_signal_handler(number, stop)
+        try:
+            async with self.workers(
+                pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
+                duties=duties, stalled=lambda: _exit(EXIT_STALLED),
+            ) as crew:  # fmt: skip
+                crews.append(crew)
+                waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for wait in waits:
+                    wait.cancel()
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+        if crew.left:
+            _exit(EXIT_STUCK)
+        return EXIT_STUCK if crew.stuck.is_set() else 0
 
 
 def _handlers(

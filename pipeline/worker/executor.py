@@ -202,7 +202,8 @@ class Executor:
                 if state is None:
                     log.warning("settlement refused", job=end.delivery.job_id, meant=end.state)
                 elif state is JobState.ARCHIVED:
-                    log.error("job archived", job=end.delivery.job_id, reason=end.reason, error=end.error)
+                    say = log.info if end.reason is ArchiveReason.SKIP else log.error  # it was meant
+                    say("job archived", job=end.delivery.job_id, reason=end.reason, error=end.error)
                     self._ends.on_death()
         except Exception as error:  # noqa: BLE001 - the lease ends, and the job is handed on
             log.critical("settlement impossible", error=describe(error), stack=stack(error))

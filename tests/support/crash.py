@@ -19,7 +19,7 @@ import contracts.jobs
 from contracts.outcomes import Retry, Snooze
 from pipeline.broker import Broker
 from pipeline.handlers import on
-from pipeline.runtime import Pipeline, serve
+from pipeline.runtime import Pipeline
 
 from tests.support.hand import Hand, new, settlement
 from tests.support.waiting import wait_until
@@ -73,7 +73,7 @@ async def worker(settings: Mapping[str, Any]) -> int:
     """Be a worker of the core pool that knows `Work`."""
     contracts.jobs._REGISTRY = TYPES
     async with Pipeline.open(**settings) as pipeline:
-        return await serve(pipeline, pools=["core"], handlers=[on(Work, work)], only={"test:work"})
+        return await pipeline.serve(pools=["core"], handlers=[on(Work, work)], only={"test:work"})
 
 
 async def churn(settings: Mapping[str, Any], journal: str, seed: int) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from contracts.jobs import JobPayload
 from pipeline.handlers import Context, on
-from pipeline.runtime import Pipeline, serve
+from pipeline.runtime import Pipeline
 
 from tests.support.waiting import wait_until
 
