@@ -32,6 +32,7 @@ LOCAL_HEADER = struct.Struct("<4s22xHH")
 LOOKED_AT = 4096  # the beginning of a part, where XML declares its entities
 DAMAGED = "the file is damaged or incomplete; download or export it again"
 NEEDS_PASSWORD = "the file needs a password; save it without one"  # noqa: S105 - a sentence
+ENTITIES = "the file defines XML entities, which are not expanded; save it without them"
 BOMB = "the file unpacks to more than {limit} MiB, as no ordinary document does; split it or save it again"
 
 
@@ -79,9 +80,7 @@ def measure(file: BinaryIO, archive: zipfile.ZipFile, limits: Limits) -> None:
             if len(beginning) < LOOKED_AT:
                 beginning += piece
         if b"<!ENTITY" in beginning[:LOOKED_AT]:
-            raise UnreadableDocument(
-                "the file defines XML entities, as no ordinary document does; save it again"
-            )
+            raise UnreadableDocument(ENTITIES)
 
 
 def pictures(file: BinaryIO) -> Iterator[tuple[str, bytes]]:

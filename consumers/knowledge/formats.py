@@ -1,11 +1,12 @@
 """What a file is: by its content first, by its name only where the content is plain text."""
 
 import re
+import struct
 from pathlib import PurePath
 from typing import BinaryIO
 
 from consumers.knowledge import archives, pdfs, pictures
-from consumers.knowledge.archives import NEEDS_PASSWORD
+from consumers.knowledge.archives import ENTITIES, NEEDS_PASSWORD
 from consumers.knowledge.parsed import Limits, UnreadableDocument
 
 LOOKED_AT = 1 << 16
@@ -43,6 +44,12 @@ OLE_STREAMS = (  # the old office container: its kind is the stream it holds
     ("Workbook", "application/vnd.ms-excel"),
     ("Book", "application/vnd.ms-excel"),
 )
+SECTOR = 512
+WORD_BEGINS = b"\xec\xa5"  # a flag of the twelfth byte says that the text is encrypted
+EXCEL_BEGINS = b"\x09\x08\x10\x00\x00\x06\x05\x00"
+EXCEL_PASSWORD = 0x2F
+POWERPOINT_USER = b"\xf6\x0f"
+POWERPOINT_ENCRYPTED = b"\xdf\xc4\xd1\xf3"  # in the record of the current user
 NO_DOCUMENT = {  # signature: what it is
     b"\x7fELF": "a program",
     b"MZ": "a program",
@@ -91,14 +98,18 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> str | None:
     for signature, what in NO_DOCUMENT.items():
         if head.startswith(signature):
             raise UnreadableDocument(f"the file is {what}, not a document; leave it out")
+    if head[257:262] == b"ustar":
+        raise UnreadableDocument("the file is an archive; unpack it and add the documents in it")
     if head[4:8] == b"ftyp":
         raise UnreadableDocument("the file is a film or a sound, not a document; leave it out")
     return None
 
 
 def identify_text(text: str, name: str) -> str:
-    """The MIME type of a file that is plain text."""
+    """The MIME type of a file that is plain text. Raises UnreadableDocument."""
     beginning = text[:LOOKED_AT]
+    if beginning.lstrip().startswith("<") and "<!ENTITY" in beginning:
+        raise UnreadableDocument(ENTITIES)
     if HTML_BEGINS.match(beginning):
         return "text/html"
     if beginning.lstrip().startswith("<?xml") or suffix(name) in {"xml", "svg"}:
@@ -114,11 +125,25 @@ def suffix(name: str) -> str:
 
 
 def _ole(data: bytes) -> str:
-    for stream, kind in OLE_STREAMS:
-        if stream.encode("utf-16-le") in data:
-            if kind == NEEDS_PASSWORD:
-                raise UnreadableDocument(kind)
-            return kind
-    raise UnreadableDocument(
-        "the file is of an old office format that is not supported; save it in a newer one"
-    )
+    """The kind of an old office file. Its streams begin on borders of 512 bytes; encryption is told at their start."""
+    kind = next((kind for stream, kind in OLE_STREAMS if stream.encode("utf-16-le") in data), None)
+    if kind is None:
+        raise UnreadableDocument("the file is damaged, or of an old office format; save it in a newer one")
+    if kind == NEEDS_PASSWORD or any(
+        _is_encrypted(data[border : border + SECTOR]) for border in range(SECTOR, len(data), SECTOR)
+    ):
+        raise UnreadableDocument(NEEDS_PASSWORD)
+    return kind
+
+
+def _is_encrypted(sector: bytes) -> bool:
+    if sector.startswith(WORD_BEGINS):
+        return bool(sector[11] & 1)
+    if sector.startswith(EXCEL_BEGINS):
+        at = 0
+        while at + 4 <= len(sector):
+            record, length = struct.unpack_from("<HH", sector, at)
+            if record == EXCEL_PASSWORD:
+                return True
+            at += 4 + length
+    return sector[2:4] == POWERPOINT_USER and sector[12:16] == POWERPOINT_ENCRYPTED

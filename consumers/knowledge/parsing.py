@@ -14,6 +14,7 @@ from consumers.knowledge.rendering import html_title, html_to_markdown, kreuzber
 __all__ = ["ExtractedImage", "Limits", "ParsedDocument", "UnreadableDocument", "parse", "parse_document"]
 
 TITLE_CHARS = 200
+MOST_BYTES = 4  # of a character
 HEADING = re.compile(r"^#{1,3} +(\S.*)$", re.MULTILINE)
 HEADING_WITHIN = 2000
 FRONT_MATTER = re.compile(r"---\n.*?\n---\n", re.DOTALL)  # of Markdown for site generators
@@ -82,11 +83,15 @@ def parse_document(path: Path, name: str, limits: Limits | None = None) -> Parse
         raise UnreadableDocument(_sentence(error)) from error
     if not document.text and not document.images:
         raise UnreadableDocument("the file holds no readable text; check that it is the right one")
-    if len(document.text) > limits.text_chars:
-        raise UnreadableDocument(
-            f"the text of the file has {len(document.text)} characters, over the limit of {limits.text_chars}; split it"
-        )
+    _check_length(len(document.text), limits)
     return document
+
+
+def _check_length(characters: int, limits: Limits) -> None:
+    if characters > limits.text_chars:
+        raise UnreadableDocument(
+            f"the text of the file has over {limits.text_chars} characters, which is the limit; split it"
+        )
 
 
 def _read(file: BinaryIO, path: Path, name: str, limits: Limits) -> ParsedDocument:
@@ -111,9 +116,10 @@ def _read(file: BinaryIO, path: Path, name: str, limits: Limits) -> ParsedDocume
 
 
 def _text(data: bytes, name: str, limits: Limits) -> ParsedDocument:
-    decoded = encodings.decode(data)
+    decoded = encodings.decode(data[: limits.text_chars * MOST_BYTES])
     if decoded.binary:
         raise UnreadableDocument("the file is of a type that is not supported; save it as PDF or text")
+    _check_length(max(len(decoded.text), len(data) // MOST_BYTES), limits)
     if not decoded.text.strip():
         raise UnreadableDocument("the file holds nothing but blanks; add it again when it has content")
     warnings = ["some characters could not be read"] if decoded.lossy else []
@@ -149,6 +155,8 @@ def _by_kreuzberg(data: bytes, mime: str) -> tuple[str, str | None, int | None, 
     result = kreuzberg.extract_bytes_sync(data, mime, kreuzberg_config(output_format="markdown"))
     metadata = result.metadata
     warnings = [warning.message for warning in result.processing_warnings]
+    if attached := metadata.get("attachments"):
+        warnings.append(f"attachments were not read; add them as files: {', '.join(attached)}")
     pages = metadata.get("slide_count") or metadata.get("page_count")
     return tidy(result.content), metadata.get("title") or metadata.get("subject"), pages, warnings
 

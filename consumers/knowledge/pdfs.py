@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consumers.knowledge.parsed import Limits, UnreadableDocument
+from consumers.knowledge.parsed import Limits
 from consumers.knowledge.pictures import Found
 from consumers.knowledge.rendering import html_to_markdown, kreuzberg_config
 
@@ -21,7 +21,9 @@ LEAST_AGREEMENT = 0.8
 FEWEST_LETTERS = 16  # of a page with pictures; fewer are a page number under a scan
 DPI = 150
 POINTS = 72  # an inch has
+A4 = (0, 0, 595, 842)
 MIME = "application/pdf"
+LEAST_OF_A_COMPOUND = 4  # letters: shorter ones are prefixes and syllables more often than words
 WORD = re.compile(r"\w+")
 BROKEN_WORD = re.compile(r"(\w+)- (\w+)")
 
@@ -35,9 +37,15 @@ class Pdf:
 
 
 def read(path: Path, limits: Limits) -> Pdf:
-    """All pages. Raises UnreadableDocument when the file is encrypted or damaged."""
-    lines, title = _lines_by_pdfium(path)
+    """All pages. Raises what pdfium says when neither engine can open the file."""
     document = _open_by_oxide(path)
+    lines: list[str] = []
+    title = None
+    try:
+        lines, title = _lines_by_pdfium(path)
+    except Exception:
+        if document is None:
+            raise
     count = int(document.page_count) if document is not None else len(lines)
     texts: list[str] = []
     pictures: list[Found] = []
@@ -64,21 +72,22 @@ def _lines_by_pdfium(path: Path) -> tuple[list[str], str | None]:
 
 
 def _open_by_oxide(path: Path) -> Any:
-    """The document, or None when this engine cannot open what the other has opened."""
+    """The document, or None when this engine cannot open it, or not without a password."""
     import pdf_oxide
 
     pdf_oxide.disable_logging()
     with _tolerated():
-        return pdf_oxide.PdfDocument(str(path))
+        document = pdf_oxide.PdfDocument(str(path))
+        return document if document.authenticate("") else None
     return None  # type: ignore[unreachable] # the block above may pass over its error
 
 
 def _structure_by_oxide(document: Any, page: int) -> str:
-    text = ""
+    html = ""
     if document is not None:
         with _tolerated():
-            text = html_to_markdown(_joined(document.to_html(page)))
-    return text
+            html = document.to_html(page)
+    return html_to_markdown(_joined(html)) if html else ""
 
 
 def _agreed(structured: str, plain: str) -> str:
@@ -99,11 +108,12 @@ def _words(text: str) -> list[str]:
 
 def _joined(html: str) -> str:
     """Words broken at the end of a line made whole, but not the compounds, whose parts are words of the page."""
-    known = set(_words(html))
+    known = set(_words(BROKEN_WORD.sub(" ", html)))
 
     def whole(match: re.Match[str]) -> str:
         head, tail = match.groups()
-        compound = head.lower() in known and tail.lower() in known and (head + tail).lower() not in known
+        likely = tail.lower() in known or len(head) >= LEAST_OF_A_COMPOUND
+        compound = likely and head.lower() in known and (head + tail).lower() not in known
         return f"{head}-{tail}" if compound or not tail.islower() else head + tail
 
     return BROKEN_WORD.sub(whole, html)
@@ -115,7 +125,7 @@ def _pictures(path: Path, document: Any, page: int, text: str, limits: Limits) -
     if document is not None:
         with _tolerated():
             images = document.extract_image_bytes(page)
-    if images and sum(map(str.isalnum, text)) < FEWEST_LETTERS:
+    if (images or document is None) and sum(map(str.isalnum, text)) < FEWEST_LETTERS:
         with _tolerated():
             yield Found("image/png", _rendered(path, document, page, limits), page + 1, scan=True)
             return
@@ -126,7 +136,7 @@ def _pictures(path: Path, document: Any, page: int, text: str, limits: Limits) -
 def _rendered(path: Path, document: Any, page: int, limits: Limits) -> bytes:
     import kreuzberg
 
-    left, bottom, right, top = document.page_media_box(page)
+    left, bottom, right, top = document.page_media_box(page) if document is not None else A4
     width, height = max(1, abs(right - left)), max(1, abs(top - bottom))
     allowed = POINTS * (limits.picture_pixels / (width * height)) ** 0.5
     return bytes(kreuzberg.render_pdf_page(str(path), page, dpi=max(1, int(min(DPI, allowed)))))
@@ -134,10 +144,11 @@ def _rendered(path: Path, document: Any, page: int, limits: Limits) -> bytes:
 
 @contextlib.contextmanager
 def _tolerated() -> Iterator[None]:
-    """One engine may fail where the other succeeds; a panic of native code is a BaseException."""
+    """One engine may fail where the other succeeds: by an error, or by a panic, which is a bare BaseException."""
     try:
         yield
-    except (MemoryError, KeyboardInterrupt, SystemExit, UnreadableDocument):
-        raise
-    except BaseException:  # noqa: BLE001, S110 - see above
+    except (RuntimeError, ValueError, OSError):
         pass
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise

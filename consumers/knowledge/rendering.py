@@ -5,6 +5,10 @@ from typing import Any
 
 HEAD = re.compile(r"<head\b", re.IGNORECASE)
 HEAD_END = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
+METADATA = re.compile(
+    r"<title[^>]{0,200}>[^<]{0,2000}(?:</title\s*>|\Z)|<(?:meta|link|base)\b[^>]{0,4000}>", re.IGNORECASE
+)
+UNSPOKEN = re.compile(r"<(script|style|svg|noscript|template)\b", re.IGNORECASE)
 TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,500})</title", re.IGNORECASE)
 PICTURE = re.compile(r"\\?!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 LINK = re.compile(r"(?<!!)\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
@@ -55,12 +59,22 @@ def html_title(html: str) -> str | None:
 
 
 def without_head(html: str) -> str:
-    """The head would come back as a preamble of metadata."""
-    if (start := HEAD.search(html)) and (end := HEAD_END.search(html, start.end())):
-        return (
-            html[: start.start()] + html[end.start() if end[0].lower().startswith("<body") else end.end() :]
-        )
-    return html
+    """Without metadata, which would come back as a preamble, and without what a reader never sees."""
+    if (head := HEAD.search(html)) and (end := HEAD_END.search(html, head.end())):
+        html = html[: head.start()] + html[end.start() if end[0].lower() == "<body" else end.end() :]
+    return METADATA.sub("", _without_unspoken(html))
+
+
+def _without_unspoken(html: str) -> str:
+    """In one pass: an element that is never closed hides all that follows, as in a browser."""
+    kept, at = [], 0
+    while opened := UNSPOKEN.search(html, at):
+        kept.append(html[at : opened.start()])
+        closed = re.compile(rf"</{opened[1]}\s{{0,20}}>", re.IGNORECASE).search(html, opened.end())
+        if closed is None:
+            return "".join(kept)
+        at = closed.end()
+    return "".join((*kept, html[at:]))
 
 
 def tidy(markdown: str) -> str:

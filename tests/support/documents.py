@@ -1,0 +1,77 @@
+"""Files made with code: small documents of each kind, and the hostile ones that no folder should have."""
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable
+
+Part = tuple[str, str | bytes]
+TYPES = '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
+WORD = (
+    '<?xml version="1.0"?>{declared}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+    "<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
+)
+OPEN_DOCUMENT = (
+    '<?xml version="1.0"?><office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+    ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:text>'
+    '<text:h text:outline-level="1">{title}</text:h><text:p>{text}</text:p>'
+    "</office:text></office:body></office:document-content>"
+)
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+BILLION_LAUGHS = f'<!DOCTYPE l [<!ENTITY l0 "lol">{LAUGHS}]>'
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def zipped(parts: Iterable[Part], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in parts:
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def docx(text: str = "hello", *parts: Part, declared: str = "") -> bytes:
+    return zipped(
+        [
+            ("[Content_Types].xml", TYPES),
+            ("word/document.xml", WORD.format(text=text, declared=declared)),
+            *parts,
+        ]
+    )
+
+
+def odt(title: str, text: str, *parts: Part) -> bytes:
+    content = OPEN_DOCUMENT.format(title=title, text=text)
+    return zipped([("mimetype", "application/vnd.oasis.opendocument.text"), ("content.xml", content), *parts])
+
+
+def with_false_sizes(archive: bytes, size: int = 1000) -> bytes:
+    """The same archive, each part of which claims to unpack to `size` bytes."""
+    lying = bytearray(archive)
+    for signature, offset in ((b"PK\1\2", 24), (b"PK\3\4", 22)):
+        at = -1
+        while (at := lying.find(signature, at + 1)) >= 0:
+            struct.pack_into("<I", lying, at + offset, size)
+    return bytes(lying)
+
+
+def png(width: int, height: int, shade: int = 0) -> bytes:
+    """A picture of one shade; of a size that memory cannot hold, only its beginning."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + bytes([shade]) * width) * min(height, 1000)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def ole(stream: str, sector: bytes = b"") -> bytes:
+    """The container of old office files, with one named stream whose first sector is `sector`."""
+    return OLE.ljust(512, b"\0") + stream.encode("utf-16-le").ljust(512, b"\0") + sector.ljust(512, b"\0")
