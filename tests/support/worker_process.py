@@ -115,8 +115,8 @@ def worker_processes(data_dir: Path, diary: Diary) -> Iterator[Any]:
 async def main(diary: Diary) -> int:
     async with Pipeline.open(log_level="info") as pipeline:
         # Tests of this process may know more types than this worker.
-        return await serve(
-            pipeline, pools=["core"], handlers=[on(Act, act)], services=diary, only={Act.spec.type}
+        return await pipeline.serve(
+            pools=["core"], handlers=[on(Act, act)], services=diary, only={Act.spec.type}
         )
 
 
