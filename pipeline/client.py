@@ -160,9 +160,10 @@ class Producer:
         if item.delay is not None and (item.run_at is not None or item.delay < 0):
             raise ConfigurationError("give either delay (0 or more seconds) or run_at, not both")
         data = payload.encode()
-        if len(data) > self._settings.max_payload_kb * 1024:
+        size = len(data.encode())
+        if size > self._settings.max_payload_kb * 1024:
             raise PayloadTooLarge(
-                f"the payload of {spec.type} has {len(data) // 1024} KB, the limit is {self._settings.max_payload_kb}:"
+                f"the payload of {spec.type} has {size // 1024} KB, the limit is {self._settings.max_payload_kb}:"
                 " put the data in the file store and pass its key"
             )
         timeout = item.timeout if item.timeout is not None else spec.timeout

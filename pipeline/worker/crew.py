@@ -98,6 +98,11 @@ class Crew:
         )
 
     @property
+    def failing(self) -> bool:
+        """Whether the store does not let us claim: until it does, this worker is not ready."""
+        return any(pool.failing for pool in self._pools)
+
+    @property
     def left(self) -> int:
         """How many jobs are in our hands; after `stop`, how many handlers only end with the process."""
         return len(self._attempts)

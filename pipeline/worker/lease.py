@@ -36,7 +36,7 @@ class LeaseKeeper:
         *,
         lease_s: float,
         stall_s: float,
-        on_stall: Callable[[], None],
+        on_stall: Callable[[], object],
     ) -> None:
         self._broker, self._attempts = broker, attempts
         self._interval_s = min(lease_s / 4, LONGEST_INTERVAL_S)

@@ -1,0 +1,80 @@
+"""Settings come from the environment, are checked at once, and never show a secret."""
+
+from typing import Any
+
+import pytest
+from contracts.topology import POOLS
+from pipeline.config import Settings, load
+from pipeline.errors import ConfigurationError
+from pydantic import ValidationError
+
+
+def test_nothing_has_to_be_set() -> None:
+    settings = load()
+    assert (settings.lease_s, settings.grace_s, settings.max_crashes) == (8, 8, 3)
+
+
+def test_the_environment_is_read_and_arguments_win_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLANE_LEASE_S", "5")
+    monkeypatch.setenv("STREAMLANE_GRACE_S", "3")
+    settings = load(grace_s=4)
+    assert (settings.lease_s, settings.grace_s) == (5, 4)
+
+
+def test_an_unknown_variable_is_refused_naming_the_nearest_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLANE_LEASES_S", "5")
+    with pytest.raises(ConfigurationError, match=r"LEASES_S; did you mean STREAMLANE_LEASE_S\?"):
+        load()
+
+
+def test_variables_that_are_for_tests_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLANE_TEST_REDIS_URL", "x")
+    load()
+
+
+def test_an_unknown_argument_is_refused_naming_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown setting 'grace'; did you mean grace_s\?"):
+        load(grace=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lease_s", 0),
+        ("lease_s", "nan"),
+        ("grace_s", -1),
+        ("max_crashes", 101),
+        ("pool_core_concurrency", 0),
+        ("max_payload_kb", 0),
+        ("retry_backoff", "cubic"),
+        ("log_level", "loud"),
+        ("default_timeout_s", 0),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_naming_the_setting(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"STREAMLANE_{name.upper()}: "):
+        load(**{name: value})
+
+
+def test_settings_do_not_change() -> None:
+    settings = load()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.lease_s = 1  # type: ignore[misc]
+
+
+def test_a_secret_is_shown_by_its_length_only() -> None:
+    settings = load(database_url="sqlite:///hidden.db")
+    assert settings.shown()["database_url"] == "set (19 chars)"
+    assert "hidden" not in repr(settings)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_every_pool_has_its_slots(pool: str) -> None:
+    assert load().slots(pool) == POOLS[pool].slots
+    assert load(**{f"pool_{pool}_concurrency": 3}).slots(pool) == 3
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_says_what_it_is_and_can_be_shown(name: str) -> None:
+    assert Settings.model_fields[name].description
+    assert load().shown()[name]
