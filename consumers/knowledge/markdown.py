@@ -48,7 +48,7 @@ _META = re.compile(r"[\s#\-]|[\w:.\-]{1,80}:")
 _CODE = re.compile(  # what a piece that begins within a code block shows
     r"""\s*(?:--\s|//|/\*|\$\s|\$\$|\S.*-->\s|[{}()\[\]]+[,;]?\Z|['"].*['"],?(?:\s+(?:--|\#|//).*)?\Z|[\w.\[\]]+(?::\s\w+)?\s?[:+]?=\s?\S
     |(?:import|def|class|return|await|const|let|var|func)\s.*[:;({)\w]\Z|from\s\S+\simport\s
-    |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|FROM|WHERE|SET|VALUES)\s)|.*[({\[]\Z""",
+    |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|FROM|WHERE|SET|VALUES)\s)|.{0,100}[({\[]\Z""",
     re.VERBOSE,
 )
 _ADMONITION = re.compile(r"\s*(?:!!!|\?\?\?\+?|:::)\s*\w+")
@@ -153,14 +153,16 @@ def _said(kind: Kind, start: int, text: str, level: int = 0) -> Line:
 def _front_matter_end(text: str) -> int:
     """Where the text proper begins: behind a leading block of `key: value` lines under three dashes.
 
-    It ends with three dashes, or, in what converters made of HTML, with a blank line.
+    It ends with three dashes, in what converters made of HTML with a blank line, and in a piece of it nowhere.
     """
     if not text.startswith(("---\n", "---\r\n")):
         return 0
-    for count, match in enumerate(itertools.islice(_LINE.finditer(text), FRONT_MATTER_LINES)):
+    end = 0
+    for match in itertools.islice(_LINE.finditer(text), FRONT_MATTER_LINES):
         line = match[0].rstrip()
-        if count and (line == "---" or not line):
+        if end and (line == "---" or not line):
             return match.end()
-        if count and not _META.match(line):
-            break
-    return 0
+        if end and not _META.match(line):
+            return 0
+        end = match.end()
+    return end
