@@ -1,9 +1,18 @@
 """A pipeline of its own for each test."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import structlog
 from pipeline.runtime import Pipeline
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Each test configures the log, as each process does."""
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
