@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Self
+from weakref import WeakSet
 
 from aiosqlite import Connection
 from sqlalchemy import URL, Engine, event, make_url
@@ -23,11 +24,12 @@ from pipeline.store.visits import VisitedConnection
 
 BUSY_S: Final = 30.0
 READERS: Final = 3
-READ_ONLY: Final = ("PRAGMA query_only = ON",)
 PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
 
 _FULL: Final = {sqlite3.SQLITE_FULL}
 _AWAY: Final = {
+    sqlite3.SQLITE_ABORT,
+    sqlite3.SQLITE_INTERRUPT,
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_READONLY,
@@ -43,10 +45,12 @@ _AWAY: Final = {
 class Database:
     """One SQL database, shared by all tasks of a process."""
 
-    def __init__(self, url: URL, writer: AsyncEngine, reader: AsyncEngine) -> None:
+    def __init__(self, url: URL, busy_s: float) -> None:
         self.url = url
-        self._writer = writer
-        self._reader = reader
+        self._busy_s = busy_s
+        self._connections: WeakSet[VisitedConnection] = WeakSet()
+        self._writer = self._engine(1, "BEGIN IMMEDIATE")
+        self._reader = self._engine(READERS, "BEGIN DEFERRED", "PRAGMA query_only = ON")
 
     @classmethod
     def open(cls, url: str | URL, *, busy_s: float = BUSY_S) -> Self:
@@ -54,25 +58,7 @@ class Database:
 
         Raises ConfigurationError for a URL that cannot be used.
         """
-        target = sqlite_url(url).set(drivername="sqlite+aiosqlite")
-
-        def engine(size: int, begin: str, *pragmas: str) -> AsyncEngine:
-            async def connect() -> Connection:
-                return await VisitedConnection(
-                    lambda: _connect(target.database or "", busy_s, *pragmas), begin
-                )
-
-            return create_async_engine(
-                target,
-                async_creator=connect,
-                pool_size=size,
-                max_overflow=0,
-                pool_timeout=busy_s,
-                pool_reset_on_return=None,  # a session ends its transaction itself
-            )
-
-        writer, reader = engine(1, "BEGIN IMMEDIATE"), engine(READERS, "BEGIN DEFERRED", *READ_ONLY)
-        return cls(target, writer, reader)
+        return cls(sqlite_url(url).set(drivername="sqlite+aiosqlite"), busy_s)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
@@ -103,6 +89,23 @@ class Database:
         """Close every connection; running transactions are the caller's to end first."""
         await self._writer.dispose()
         await self._reader.dispose()
+        for connection in list(self._connections):  # also those that a cancelled task gave up
+            await connection.stopped()
+
+    def _engine(self, size: int, begin: str, *pragmas: str) -> AsyncEngine:
+        async def connect() -> Connection:
+            made = VisitedConnection(lambda: _connect(self.url.database or "", self._busy_s, *pragmas), begin)
+            self._connections.add(made)
+            return await made
+
+        return create_async_engine(
+            self.url,
+            async_creator=connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=self._busy_s,
+            pool_reset_on_return=None,  # a session ends its transaction itself
+        )
 
 
 async def _close(session: AsyncSession) -> None:

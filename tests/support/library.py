@@ -50,7 +50,7 @@ class Queue:
         return [self._take(item) for item in items]
 
     def _take(self, item: Enqueue) -> Receipt:
-        job_id = item.options.id or ""
+        job_id = item.id or ""
         duplicate = job_id in self.known
         if not duplicate:
             self.known.add(job_id)
