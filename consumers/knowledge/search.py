@@ -24,7 +24,11 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """One searchable text. `id` is derived by the caller: putting it again replaces it."""
+    """One searchable text. `id` is derived by the caller: putting it again replaces it.
+
+    Questions and summaries are found by their vectors only: their words are those of the text they stand for, and
+    so short that they would crowd it out.
+    """
 
     id: str
     kb_id: str

@@ -24,7 +24,7 @@ from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
-from consumers.knowledge.search_ranking import RANK_DEPTH, Candidate, Place, Ranked, passages, rank
+from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, Place, Ranked, passages, rank
 from consumers.knowledge.search_terms import clean, index_terms, query_terms
 from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, VectorCache, closest_first
 from pipeline.store.engine import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
@@ -110,7 +110,8 @@ class SqliteSearch:
         if latest:
             rows = await asyncio.to_thread(lambda: [_row(entry) for entry in latest.values()])
             await session.execute(_ADD, rows)
-            await session.execute(_ADD_WORDS, rows)
+            if own := [row for row in rows if row["kind"] not in HEARSAY]:
+                await session.execute(_ADD_WORDS, own)
             await session.execute(_COUNT_PUT, [{"kb_id": kb_id} for kb_id in {row["kb_id"] for row in rows}])
 
     async def drop(

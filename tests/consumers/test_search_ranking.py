@@ -42,6 +42,10 @@ def test_a_question_counts_for_the_chunk_that_answers_it():
     assert set(ranked[0].kinds) == {EntryKind.TEXT, EntryKind.QUESTION}
 
 
+def test_a_question_alone_does_not_beat_the_own_words_of_a_text():
+    assert order([question("b/1"), own("a/1")], [question("b/1"), own("a/1")]) == ["a/1", "b/1"]
+
+
 def test_many_questions_of_a_chunk_count_once():
     once = rank([[question("a/1"), own("b/1")]], 10)
     often = rank([[*[question("a/1")] * 5, own("b/1")]], 10)

@@ -46,17 +46,41 @@ async def test_a_question_leads_to_the_chunk_that_answers_it(index):
     await index.put(
         entry("a/1", "It costs 349.99.", position=0),
         entry(
-            "q", "What is the price?", knowledge_id="a", chunk_id="a/1", kind=EntryKind.QUESTION, position=7
+            "q",
+            "What is the price?",
+            direction(0),
+            knowledge_id="a",
+            chunk_id="a/1",
+            kind=EntryKind.QUESTION,
+            position=7,
         ),
     )
-    [hit] = await index.search("price")
+    [hit] = await index.search("price", direction(1))
     assert (hit.chunk_id, hit.text, hit.kinds) == ("a/1", "It costs 349.99.", (EntryKind.QUESTION,))
 
 
 async def test_a_summary_leads_to_its_document(index):
-    await index.put(entry("s", "All about ducks.", knowledge_id="a", chunk_id=None, kind=EntryKind.SUMMARY))
-    [hit] = await index.search("ducks")
+    await index.put(
+        entry("s", "All about ducks.", direction(0), knowledge_id="a", chunk_id=None, kind=EntryKind.SUMMARY)
+    )
+    [hit] = await index.search("ducks", direction(1))
     assert (hit.knowledge_id, hit.chunk_id, hit.text) == ("a", None, "All about ducks.")
+
+
+async def test_the_words_of_many_questions_hide_no_passage(index):
+    asked = [
+        entry(
+            f"q{n}",
+            f"What is the duck {n}?",
+            direction(n),
+            knowledge_id="q",
+            chunk_id=f"q/{n}",
+            kind=EntryKind.QUESTION,
+        )
+        for n in range(300)
+    ]
+    await index.put(*asked, entry("a/1", "The duck is a bird of the pond, and swims. " * 10))
+    assert await index.found("What is the duck?", direction(0)) == ["a/1"]
 
 
 async def test_words_of_pictures_are_found_and_not_mixed_with_the_text_around(index):
@@ -123,12 +147,12 @@ async def test_an_older_attempt_can_be_dropped_alone(index):
 async def test_some_kinds_can_be_dropped_alone(index):
     await index.put(
         entry("a/1", "ducks"),
-        entry("q", "ducks?", knowledge_id="a", chunk_id="a/1", kind=EntryKind.QUESTION),
-        entry("s", "ducks.", knowledge_id="a", chunk_id=None, kind=EntryKind.SUMMARY),
+        entry("q", "ducks?", direction(0), knowledge_id="a", chunk_id="a/1", kind=EntryKind.QUESTION),
+        entry("s", "ducks.", direction(0), knowledge_id="a", chunk_id=None, kind=EntryKind.SUMMARY),
     )
     assert await index.drop("a", kinds=[EntryKind.QUESTION, EntryKind.SUMMARY]) == 2
     assert await index.drop("a", kinds=[]) == 0
-    [hit] = await index.search("ducks")
+    [hit] = await index.search("ducks", direction(0))
     assert hit.kinds == (EntryKind.TEXT,)
 
 
