@@ -3,11 +3,13 @@
 This is also the seam where a model may write the answer: what it is given and what it gives back is the same.
 """
 
+import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.markdown import Kind
 from consumers.knowledge.sentences import Sentence, sentences
-from consumers.knowledge.words import language_of, terms
+from consumers.knowledge.words import script_of, terms
 
 METHOD: Final = "extractive"
 
@@ -85,35 +87,47 @@ class ExtractiveWriter:
 
     async def compose(self, question: str, passages: Sequence[Passage]) -> Answer:
         question = question[:MAX_QUESTION]
-        parts = [
-            part for at, passage in enumerate(passages[:MAX_PASSAGES]) for part in parts_of(at, passage.text)
-        ]
-        parts = parts[:MAX_PARTS]
+        parts = await asyncio.to_thread(_all_parts, passages)
         if not parts:
             return nothing_fits(question)
         texts = list(dict.fromkeys(text for part in parts for text in (part.text, part.whole)))
-        row_of = {text: 1 + at for at, text in enumerate(texts)}
         rows = await self._embedder.embed([question, *texts])
-        alone = rows[[row_of[part.text] for part in parts]]
-        within = rows[[row_of[part.whole] for part in parts]]
-        near = np.maximum(alone @ rows[0], (alone + within) @ rows[0] / 2)
-        found = coverage(question, [part.text for part in parts]) + coverage(
-            question, [part.whole for part in parts]
-        )
-        fits = near + found / 4
-        weights = fits + [_bonus(question, part, passages[part.passage]) for part in parts]
-        best = [int(at) for at in np.argsort(-weights, kind="stable") if fits[at] >= FITS]
-        best = [
-            at for at in best if parts[at].kind is not Kind.CODE
-        ] or best  # code answers where nothing else does
-        return (
-            _answer(passages, parts, _choose(best, weights, alone, parts)) if best else nothing_fits(question)
-        )
+        row_of = dict(zip(texts, rows[1:], strict=True))
+        return await asyncio.to_thread(_write, question, rows[0], passages, parts, row_of)
+
+
+def _all_parts(passages: Sequence[Passage]) -> list[Part]:
+    found = (
+        part for at, passage in enumerate(passages[:MAX_PASSAGES]) for part in parts_of(at, passage.text)
+    )
+    return list(islice(found, MAX_PARTS))
+
+
+def _write(
+    question: str,
+    asked: Vectors,
+    passages: Sequence[Passage],
+    parts: Sequence[Part],
+    row_of: Mapping[str, Vectors],
+) -> Answer:
+    alone = np.stack([row_of[part.text] for part in parts])
+    within = np.stack([row_of[part.whole] for part in parts])
+    near = np.maximum(alone @ asked, (alone + within) @ asked / 2)
+    found = coverage(question, [part.text for part in parts]) + coverage(
+        question, [part.whole for part in parts]
+    )
+    fits = near + found / 4
+    weights = fits + [_bonus(question, part, passages[part.passage]) for part in parts]
+    best = [int(at) for at in np.argsort(-weights, kind="stable") if fits[at] >= FITS]
+    best = [
+        at for at in best if parts[at].kind is not Kind.CODE
+    ] or best  # code answers where nothing else does
+    return _answer(passages, parts, _choose(best, weights, alone, parts)) if best else nothing_fits(question)
 
 
 def nothing_fits(question: str) -> Answer:
     """The plain statement, in the language of the question, that no passage answers it."""
-    return Answer(_NOTHING.get(language_of(question), _NOTHING["en"]), (), METHOD)
+    return Answer(_NOTHING.get(script_of(question), _NOTHING["en"]), (), METHOD)
 
 
 _NOTHING: Final = {
@@ -208,7 +222,7 @@ _REASONS = re.compile(
 def _bonus(question: str, part: Part, passage: Passage) -> float:
     """What speaks for a part beside its words: its passage, its language, and the form of an answer."""
     text = part.text
-    bonus = 0.1 * passage.score + 0.05 * (language_of(text) == language_of(question))
+    bonus = 0.1 * passage.score + 0.05 * (script_of(text) == script_of(question))
     if (asked := _ASKS_WHAT_IS.match(question.strip())) and _DEFINES.match(text):
         bonus += 0.2 * text.casefold().startswith((asked[1] or asked[2]).casefold())
     if _ASKS_NUMBER.search(question) and any(char.isdecimal() for char in text):

@@ -89,7 +89,9 @@ _SPAN = re.compile(
     rf"|(?P<name>{_CAPITAL}(?:\ (?:[A-ZА-ЯЁ]\.\ )?(?:(?:of|de|van)\ (?!The))?{_CAPITAL}){{0,3}}))(?!\w)"
 )
 _QUOTED = re.compile(r"[«“「《]([^«»“”「」《》。，;；:：→]{2,40})[»”」》]")
-_ADDRESS = re.compile(r"\w+://\S+|\S+@\S+\.\w+|\S+\.(?:com|org|net|io|html)\b\S*")
+_ADDRESS = re.compile(
+    r"\w{1,20}://\S+|[\w.+-]{1,64}@[\w.-]{1,100}|[\w-]{1,64}(?:\.[\w-]{1,64}){0,4}\.(?:com|org|net|io|html)\b\S*"
+)
 _ACRONYM = re.compile(r"[A-ZА-ЯЁ][A-ZА-ЯЁ0-9]+s?")
 _VERSION = re.compile(r"v?\d[\d.x]*")
 _ACTS = re.compile(  # what only a thing does: a capital in front of it is a name, even where a sentence begins

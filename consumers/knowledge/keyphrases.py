@@ -14,7 +14,7 @@ from consumers.knowledge.markdown import Kind
 from consumers.knowledge.sentences import sentences
 from consumers.knowledge.words import FUNCTION_CHARS, STOP_WORDS, stem
 
-MAX_TEXT: Final = 200_000  # characters that are read
+MAX_TEXT: Final = 100_000  # characters that are read
 LONGEST_PHRASE: Final = 4  # words
 LONGEST_TERM: Final = 6  # ideographs
 HEADING_WEIGHT: Final = 3  # of a mention
@@ -27,7 +27,7 @@ _PIECE = re.compile(
     rf"[{_HAN}]+|[{_KATAKANA}]+|[^\W{_HAN}{_OTHER_DENSE}]+(?:[-.'’/][^\W{_HAN}{_OTHER_DENSE}]+)*|[^\s]"
 )
 _IS_HAN = re.compile(f"[{_HAN}{_KATAKANA}]")
-_ADDRESS = re.compile(r"\w+://\S+|\S+@\S+")
+_ADDRESS = re.compile(r"\w{1,20}://\S+|[\w.+-]{1,64}@\S+")
 _NAME = re.compile(r"[A-ZА-ЯЁ]{2,}|\w[a-zа-яё\d]*[A-ZА-ЯЁ_]|\w+[._]\w")
 
 
