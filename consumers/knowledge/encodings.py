@@ -91,7 +91,7 @@ def _decoded(data: bytes, encoding: str) -> Decoded:
 def _finished(text: str, encoding: str) -> Decoded:
     sample = text[:SAMPLE_BYTES]
     odd = len(CONTROLS.findall(sample)) - sample.count("\0") * _only_padding(sample)
-    return Decoded(clean(text), encoding, odd > MOST_CONTROLS * len(sample), "�" in text)
+    return Decoded(clean(text), encoding, odd > 1 + MOST_CONTROLS * len(sample), "�" in text)
 
 
 def _only_padding(sample: str) -> bool:

@@ -45,21 +45,21 @@ async def parse(
 
     Other exceptions mean that this process, not the file, is at fault, and that trying again may help.
     """
-    from pipeline.worker.offload import ChildDied, ChildOutOfMemory, ChildTimeout, run_in_child
+    from pipeline import run_in_child  # here, because a child that parses has no use for all that it brings
 
     try:
         return await run_in_child(
             parse_document, path, name, limits or Limits(), timeout=timeout, memory_mb=memory_mb
         )
-    except ChildTimeout:
+    except TimeoutError:
         raise UnreadableDocument(
             f"reading the file took longer than {timeout:g} s; split it, or raise STREAMLANE_PARSER_TIMEOUT_S"
         ) from None
-    except ChildOutOfMemory:
+    except MemoryError:
         raise UnreadableDocument(
             f"reading the file took more than {memory_mb} MiB of memory; split it, or raise STREAMLANE_PARSER_MEMORY_MB"
         ) from None
-    except ChildDied as death:
+    except ChildProcessError as death:
         raise UnreadableDocument(
             "the file crashes its parser; save it again, or in another format"
         ) from death

@@ -38,11 +38,14 @@ STDERR_LIMIT = 16 << 20
 OUT_OF_MEMORY = ("memory allocation of", "std::bad_alloc", "MemoryError")  # how native code says it
 
 
-class ChildFailure(Exception):  # noqa: N818 - the base of what is named by what happened
-    """The call has no answer of its own: something happened to the process that ran it."""
+class ChildFailure(Exception):  # noqa: N818 - named by what happened
+    """The call has no answer of its own: something happened to the process that ran it.
+
+    Each kind is one of the standard library too, so that a caller needs no other name than `run_in_child`.
+    """
 
 
-class ChildTimeout(ChildFailure):
+class ChildTimeout(ChildFailure, TimeoutError):  # noqa: N818
     """The call took longer than `seconds` and its process was killed."""
 
     def __init__(self, seconds: float) -> None:
@@ -53,7 +56,7 @@ class ChildTimeout(ChildFailure):
         return f"the call took longer than {self.seconds:g} s and its process was killed"
 
 
-class ChildOutOfMemory(ChildFailure):
+class ChildOutOfMemory(ChildFailure, MemoryError):  # noqa: N818
     """The process wanted more than `memory_mb` and was stopped."""
 
     def __init__(self, memory_mb: int) -> None:
@@ -64,7 +67,7 @@ class ChildOutOfMemory(ChildFailure):
         return f"the call needed more than {self.memory_mb} MiB of memory and its process was stopped"
 
 
-class ChildDied(ChildFailure):
+class ChildDied(ChildFailure, ChildProcessError):  # noqa: N818
     """The process ended by itself: `code` is its exit code, or minus the signal that killed it."""
 
     def __init__(self, code: int, stderr: str = "") -> None:
@@ -310,7 +313,10 @@ class ChildPool:
 async def run_in_child(
     fn: Callable[..., R], /, *args: object, timeout: float, memory_mb: int | None = None
 ) -> R:
-    """`ChildPool.run` on the pool of this process, which has as many children as the machine has processors."""
+    """`ChildPool.run` on the pool of this process, which has as many children as the machine has processors.
+
+    Raises what `fn` raises, and TimeoutError, MemoryError or ChildProcessError when the child was stopped or died.
+    """
     return await _default_pool(os.getpid()).run(fn, *args, timeout=timeout, memory_mb=memory_mb)
 
 

@@ -1,9 +1,6 @@
 """A function in a child process: what comes back, what is killed, and what is left behind (nothing)."""
 
 import asyncio
-import collections
-import ctypes
-import itertools
 import json
 import os
 import signal
@@ -25,6 +22,22 @@ from pipeline.worker.offload import (
     run_in_child,
 )
 
+from tests.support.offloaded import (
+    add,
+    crash,
+    fail,
+    fail_mutely,
+    fail_with_two,
+    hoard,
+    interrupt_itself,
+    leave,
+    pid,
+    repeat,
+    spin,
+    spin_with_a_grandchild,
+    take_at_once,
+    unpicklable,
+)
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -33,86 +46,6 @@ import asyncio; from pipeline.worker.offload import run_in_child
 def one(): return 1
 asyncio.run(run_in_child(one, timeout=20))
 """
-
-
-class NeedsTwoError(Exception):
-    """Pickles, and cannot be unpickled."""
-
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(f"{one} and {two}")
-
-
-class MuteError(Exception):
-    def __init__(self) -> None:
-        super().__init__(lambda: None)
-
-    def __str__(self) -> str:
-        raise RuntimeError("nothing to say")
-
-
-def add(one: int, two: int) -> int:
-    return one + two
-
-
-def pid() -> int:
-    return os.getpid()
-
-
-def announce(path: Path) -> None:
-    path.write_text(str(os.getpid()))
-
-
-def spin(path: Path | None = None) -> None:
-    """A loop in C that never lets go of the GIL and looks at no signal."""
-    if path is not None:
-        announce(path)
-    collections.deque(itertools.repeat(0), maxlen=0)
-
-
-def spin_with_a_grandchild(path: Path) -> None:
-    path.write_text(str(subprocess.Popen(["/bin/sleep", "600"]).pid))
-    spin()
-
-
-def hoard(mebibytes: int) -> int:
-    return len([bytearray(b"x" * (1 << 20)) for _ in range(mebibytes)])
-
-
-def take_at_once(mebibytes: int) -> int:
-    return len(bytearray(mebibytes << 20))
-
-
-def fail(error: BaseException) -> None:
-    raise error
-
-
-def fail_with_two() -> None:
-    raise NeedsTwoError("one", "two")
-
-
-def fail_mutely() -> None:
-    raise MuteError
-
-
-def leave(code: int) -> None:
-    os._exit(code)
-
-
-def crash() -> None:
-    ctypes.string_at(0)
-
-
-def interrupt_itself() -> str:
-    os.kill(os.getpid(), signal.SIGINT)
-    return "still here"
-
-
-def unpicklable() -> object:
-    return lambda: None
-
-
-def repeat(text: bytes, times: int) -> bytes:
-    return text * times
 
 
 @pytest.fixture
@@ -196,15 +129,21 @@ class TestLimits:
     async def test_a_c_loop_that_holds_the_gil_is_killed_on_schedule(self, pool, tmp_path):
         await pool.run(pid, timeout=20)
         started = time.monotonic()
-        with pytest.raises(ChildTimeout, match=r"longer than 0.5 s"):
-            await pool.run(spin, tmp_path / "pid", timeout=0.5)
-        assert time.monotonic() - started < 5
+        with pytest.raises(ChildTimeout, match="longer than 2 s"):
+            await pool.run(spin, tmp_path / "pid", timeout=2)
+        assert time.monotonic() - started < 10
         assert gone(int((tmp_path / "pid").read_text()))
 
     async def test_what_the_child_started_is_killed_with_it(self, pool, tmp_path):
-        with pytest.raises(ChildTimeout):
-            await pool.run(spin_with_a_grandchild, tmp_path / "pid", timeout=2)
-        grandchild = int((tmp_path / "pid").read_text())
+        path = tmp_path / "pid"
+        call = asyncio.create_task(pool.run(spin_with_a_grandchild, path, timeout=600))
+        await wait_until(
+            lambda: path.exists() and path.read_text(), describe="the grandchild runs", timeout=60
+        )
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        grandchild = int(path.read_text())
         await wait_until(lambda: gone(grandchild), describe="the grandchild is gone")
 
     async def test_a_call_that_grows_is_stopped(self, pool):
@@ -257,8 +196,8 @@ class TestReuse:
 
     async def test_waiting_for_a_child_uses_up_no_time_of_the_call(self):
         pool = ChildPool(1)
-        spinning = asyncio.create_task(pool.run(spin, timeout=2))
-        waiting = [asyncio.create_task(pool.run(add, 1, 2, timeout=1.5)) for _ in range(3)]
+        spinning = asyncio.create_task(pool.run(spin, timeout=3))
+        waiting = [asyncio.create_task(pool.run(add, 1, 2, timeout=3)) for _ in range(3)]
         with pytest.raises(ChildTimeout):
             await spinning
         assert await asyncio.gather(*waiting) == [3, 3, 3]
@@ -326,7 +265,7 @@ class TestEnds:
     async def test_cancelling_the_caller_kills_the_child(self, pool, tmp_path):
         path = tmp_path / "pid"
         call = asyncio.create_task(pool.run(spin, path, timeout=600))
-        await wait_until(lambda: path.exists() and path.read_text(), describe="the child spins")
+        await wait_until(lambda: path.exists() and path.read_text(), describe="the child spins", timeout=60)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -338,7 +277,7 @@ class TestEnds:
         path = tmp_path / "pid"
         call = asyncio.create_task(pool.run(spin, path, timeout=600))
         idle = await pool.run(pid, timeout=20)
-        await wait_until(lambda: path.exists() and path.read_text(), describe="the child spins")
+        await wait_until(lambda: path.exists() and path.read_text(), describe="the child spins", timeout=60)
         await pool.close()
         with pytest.raises(ChildDied):
             await call
@@ -367,7 +306,7 @@ class TestEnds:
             f"""
 import asyncio
 from pipeline.worker.offload import ChildPool
-from tests.unit.test_offload import pid, spin
+from tests.support.offloaded import pid, spin
 
 async def main():
     pool = ChildPool(1)
@@ -389,7 +328,7 @@ asyncio.run(main())
             """
 import asyncio
 from pipeline.worker.offload import run_in_child
-from tests.unit.test_offload import pid
+from tests.support.offloaded import pid
 
 print(asyncio.run(run_in_child(pid, timeout=20)))
 """,
