@@ -24,7 +24,7 @@ from consumers.knowledge.enrichments import (
 from consumers.knowledge.extraction import extract_graph
 from consumers.knowledge.graph import Named, Related, store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
-from consumers.knowledge.questioning import generate_questions
+from consumers.knowledge.questioning import Source, generate_questions
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
@@ -90,7 +90,7 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
     services = ctx.services
     found = await _document(job, services)
     async with services.outbox.transaction(ctx.job) as session:
-        if found is None or not await begin_summary(session, job.knowledge_id, job.attempt):
+        if found is None or not (job.refresh or await begin_summary(session, job.knowledge_id, job.attempt)):
             return
     async with services.database.read() as session:
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
@@ -221,7 +221,5 @@ async def _document(job: DocumentPayload, services: Services) -> Knowledge | Non
         return await document(session, job.knowledge_id)
 
 
-def _passage(chunk: Chunk) -> Any:
-    from consumers.knowledge.questioning import Source
-
+def _passage(chunk: Chunk) -> Source:
     return Source(chunk.text, tuple(chunk.heading))

@@ -12,6 +12,7 @@ from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.migrations.migrate import upgrade
 from pipeline import Database, Outbox, Pipeline, Settings
+from pipeline.store.ledger import SqlLedger
 
 RELAY_S: Final = 1.0
 
@@ -48,6 +49,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     )
     await asyncio.to_thread(upgrade, url)
     database, search = Database.open(url), SqliteSearch(url)
+    pipeline.ledger = SqlLedger(database)
     try:
         yield Services(
             settings=settings,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from contracts.topology import pool as known_pool
 from contracts.topology import weights
@@ -28,6 +28,7 @@ from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
 from pipeline.worker.crew import Crew
+from pipeline.worker.offload import close_children
 
 QUEUE_FILE: Final = "queue.db"
 EXIT_STALLED: Final = 70
@@ -40,8 +41,11 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class Pipeline(Producer):
     """Enqueues jobs, runs workers, and shows what goes on. Made by `Pipeline.open()`.
 
-    `ledger`, where deaths are recorded for good, may be set until workers start.
+    `ledger`, where deaths are recorded for good, may be set until workers start. The child processes of
+    `run_in_child` end with the last pipeline of a process.
     """
+
+    _opened: ClassVar[int] = 0
 
     def __init__(self, broker: Broker, settings: Settings, ledger: Ledger | None = None) -> None:
         super().__init__(broker, settings)
@@ -64,10 +68,14 @@ class Pipeline(Producer):
         settings = settings or load(**overrides)
         configure(settings.log_format, settings.log_level)
         broker = LiteBroker.open(settings.data_dir / QUEUE_FILE)
+        cls._opened += 1
         try:
             yield cls(broker, settings, ledger)
         finally:
+            cls._opened -= 1
             await broker.close()
+            if not cls._opened:
+                await close_children()
 
     @asynccontextmanager
     async def workers(
@@ -93,47 +101,43 @@ class Pipeline(Producer):
         table = _handlers(handlers, pools, only, awaiting)
         broker, settings = self.broker, self.settings
         queues = dict.fromkeys(queue for name in pools for queue in weights(name))
-        deaths = Looper(
-            "dead_letter",
-            DeadLetters(broker, table.types(), services, queues=queues, ledger=self.ledger, only=only).tick,
-        )
+        letters = DeadLetters(
+            broker, table.types(), services, queues=queues, ledger=self.ledger, only=only
+        )  # fmt: skip
+        deaths, promoter = Looper("dead_letter", letters.tick), Looper("promoter", Promoter(broker).tick)
         crew = Crew(
             broker, settings, table, pools=pools, services=services, on_death=deaths.wake, stalled=stalled
         )  # fmt: skip
-        promoter = Looper("promoter", Promoter(broker).tick)
-        every = (
+        loopers = (
+            deaths,
             promoter,
             Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
             Looper("housekeeping", Pruner(broker, settings).tick),
             Looper("heartbeat", Heartbeat(broker, crew.beat).tick),
-            deaths,
             *(Looper(name, duty) for name, duty in duties.items()),
         )
         loop = asyncio.get_running_loop()
-
-        def wake_promoter() -> None:
-            loop.call_soon_threadsafe(promoter.wake)
-
         unlisten = (
             broker.on_signal(crew.nudge),
-            broker.on_due(wake_promoter),
+            broker.on_due(lambda: _soon(loop, promoter.wake)),
         )
         crew.start()
-        for duty in every:
-            duty.start()
-
-        async def end() -> None:
-            await crew.stop()
-            for stop_listening in unlisten:
-                stop_listening()
-            await asyncio.gather(*(duty.stop() for duty in every))
-            with suppress(StoreUnavailable):  # it ends by itself
-                await broker.forget(crew.id)
-
+        for looper in loopers:
+            looper.start()
         try:
             yield crew
         finally:
-            await _through(end(), crew.hurry)
+            await _through(self._end(crew, loopers, unlisten), crew.hurry)
+
+    async def _end(
+        self, crew: Crew, loopers: Sequence[Looper], unlisten: Sequence[Callable[[], None]]
+    ) -> None:
+        await crew.stop()
+        for stop_listening in unlisten:
+            stop_listening()
+        await asyncio.gather(*(looper.stop() for looper in loopers))
+        with suppress(StoreUnavailable):  # it ends by itself
+            await self.broker.forget(crew.id)
 
     async def serve(
         self,
@@ -208,6 +212,12 @@ async def _through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None])
     task.result()
     if cancelled:
         raise asyncio.CancelledError
+
+
+def _soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call back in the loop, from whatever thread; a loop that is closed needs no call."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)
 
 
 def _exit(code: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import update
+from sqlalchemy import ColumnElement, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
@@ -60,7 +60,8 @@ async def store_summary(
 
 async def begin_summary(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
     """Say that the summary is being written; False if this attempt has nothing to write (any more)."""
-    return await _summary(session, knowledge_id, attempt, summary_status=SummaryStatus.PROCESSING)
+    waits = Knowledge.summary_status.in_((SummaryStatus.PENDING, SummaryStatus.PROCESSING))
+    return await _summary(session, knowledge_id, attempt, waits, summary_status=SummaryStatus.PROCESSING)
 
 
 async def fail_summary(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
@@ -107,13 +108,15 @@ async def store_questions(
         await index.put(session, entries)
 
 
-async def _summary(session: AsyncSession, knowledge_id: str, attempt: int, **values: object) -> bool:
+async def _summary(
+    session: AsyncSession, knowledge_id: str, attempt: int, *conditions: ColumnElement[bool], **values: object
+) -> bool:
     return bool(
         await changed(
             session,
             update(Knowledge)
             .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
-            .where(Knowledge.parse_status.in_(KEEPS_RESULTS))
+            .where(Knowledge.parse_status.in_(KEEPS_RESULTS), *conditions)
             .values(updated_at=now_ms(), **values),
         )
     )

@@ -8,8 +8,8 @@ from consumers.knowledge.search_terms import index_terms
 
 SAMPLE: Final = 4_000  # characters that are looked at to name the language
 TELLING: Final = 60  # Latin letters from which on languages can be told apart; less is taken for English
-_LATIN: Final = "en de fr es it pt nl pl cs sv da no fi tr ro hu id vi"
-LATIN_LANGUAGES: Final = frozenset(_LATIN.split())
+OTHER: Final = "und"  # as ISO 639 says: not determined, and not English
+SMALL_WORDS: Final = 0.1  # share of small words that makes a text English
 
 _STOP_WORDS: Final = """
 a about above after again all also although always am an and another any are as at be because been before being below
@@ -40,7 +40,11 @@ _SOFT_CHARS: Final = FUNCTION_CHARS | frozenset(
 )
 
 LATIN: Final = "latin"
-_ADDRESS = re.compile(r"\w{1,20}://\S+|[\w.+-]{1,64}@\S+")
+_SMALL_ENGLISH: Final = (
+    "the and of to is are for with that this it on by as be from or not you if when which has have"
+)
+_SMALL_ENGLISH_WORDS: Final = frozenset(_SMALL_ENGLISH.split())
+_LATIN_WORD = re.compile("[a-z\u00e0-\u024f]+")
 _DENSE = re.compile(r"[\u0e00-\u0eff\u2e80-\u9fff\uac00-\ud7af]")
 _SCRIPTS: Final = (  # weight: an ideograph says more than a letter, and Latin names stand in every text
     (LATIN, re.compile("[A-Za-z\u00c0-\u024f]"), 1),
@@ -67,12 +71,12 @@ STOP_WORDS: Final = frozenset(word for raw in _STOP_WORDS.split() for word in (r
 
 
 def language_of(text: str) -> str:
-    """The language of a text as a two-letter code; by its script, and among those of the Latin script by its words."""
+    """The language of a text, told by its script: ja, zh, ko, ru, ar, and for Latin letters en or `OTHER`."""
     sample = " ".join(line.text for line in lines(text[:SAMPLE]) if line.kind is not Kind.CODE)
     script, letters = _prevailing(sample)
     if script != LATIN:
         return script
-    return _latin_language(sample) if letters >= TELLING else "en"
+    return OTHER if letters >= TELLING and not _is_english(sample) else "en"
 
 
 def script_of(text: str) -> str:
@@ -88,11 +92,10 @@ def _prevailing(text: str) -> tuple[str, int]:
     return name, weights[name]
 
 
-def _latin_language(sample: str) -> str:
-    from py3langid import rank
-
-    ranked: list[tuple[str, float]] = rank(_ADDRESS.sub(" ", sample))
-    return next((code for code, _ in ranked if code in LATIN_LANGUAGES), "en")
+def _is_english(text: str) -> bool:
+    """Whether the small words are English ones: they are a quarter of any English text, and of no other."""
+    words = _LATIN_WORD.findall(text.casefold())
+    return sum(word in _SMALL_ENGLISH_WORDS for word in words) > SMALL_WORDS * len(words)
 
 
 def is_dense(text: str) -> bool:

@@ -26,7 +26,7 @@ POOLS = [
     "agents",
     "shared",
 ]
-COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes"]}
+COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes", "services"]}
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 
 URL_HOST = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@]*@)?([\w.-]+\.[a-z]{2,})\b", re.IGNORECASE)

@@ -1,0 +1,45 @@
+"""The command line on bad input: exit code 2 and the nearest valid name, before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import streamlane
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        (["ingst", "x"], {}, "ingest"),
+        (["ingest"], {}, "PATH"),
+        (["ingest", "nowhere.pdf"], {}, "no such file or folder: nowhere.pdf"),
+        (["search", "x", "--kbb", "y"], {}, "--kb"),
+        (["search", "x", "--kb", "never-made"], {}, "streamlane ingest PATH"),
+        (["jobs", "list", "--queue", "defualt"], {}, "did you mean 'default'?"),
+        (["jobs", "list", "--state", "dead"], {}, "archived"),
+        (["worker", "backgroud"], {}, "did you mean 'background'?"),
+        (["queues"], {"STREAMLANE_LEASE_SECONDS": "3"}, "did you mean STREAMLANE_LEASE_S?"),
+        (["queues"], {"STREAMLANE_LEASE_S": "soon"}, "STREAMLANE_LEASE_S"),
+        (["queues"], {"STREAMLANE_DATABASE_URL": "mysql://x/y"}, "sqlite"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what_is_valid(
+    args: list[str], env: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    done = streamlane(*args, data_dir=tmp_path / "data", **env)
+    assert done.code == 2, done
+    assert said in done.err
+
+
+def test_a_script_gets_its_error_as_json(tmp_path: Path) -> None:
+    done = streamlane("jobs", "show", "nobody", "--json", data_dir=tmp_path / "data")
+    assert done.code == 1
+    assert done.json["error"]
+
+
+def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/secret.db"
+    done = streamlane("doctor", "--json", data_dir=tmp_path / "data", STREAMLANE_DATABASE_URL=url)
+    assert done.code == 0, done.err
+    assert done.json["settings"]["database_url"] == f"set ({len(url)} chars)"
+    assert done.json["ok"] is True

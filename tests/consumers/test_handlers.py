@@ -1,0 +1,118 @@
+"""The handlers of the document pipeline together: what a document gets, run once, run twice, and run on bad input."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.commands.session import HANDLERS
+from consumers.knowledge.documents import Entry
+from contracts.knowledge import ParseStatus
+from contracts.outcomes import Retry
+from pipeline import Handler
+from tests.support.end_state import end_state
+from tests.support.platform import ingest, write
+
+GUIDE = """# Worker pools
+
+A worker pool is a set of queues with its own concurrency. The Core Pool serves the Default Queue.
+
+## How do I scale a pool?
+
+Multiply the arrival rate by the mean duration and divide by 0.7. The Core Pool and the Wiki Pool never share slots.
+"""
+NOTE = """# Заметка о повторах
+
+Повтор — это новая попытка задачи после ошибки. Пауза между попытками растёт линейно.
+Если попытки исчерпаны, задача уходит в архив с указанием причины.
+"""
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+async def test_a_document_gets_chunks_vectors_a_summary_questions_and_a_graph(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    outcomes = await ingest(*write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE))
+    assert [(o.fate.status, o.entry) for o in outcomes] == [(ParseStatus.COMPLETED, Entry.CREATED)] * 2
+    state = end_state(data_dir)
+    assert not state["open slots"] and not state["outbox"] and not state["open spans"] and not state["jobs"]
+    assert all("completed" in row for row in state["documents"])
+    assert {kind for _, kind, *_ in state["index"]} == {"text", "summary", "question"}
+    assert state["mentions"]
+
+
+def twice(handler: Handler) -> Handler:
+    """The handler, run again after it has run."""
+    run: Callable[[Any, Any], Awaitable[Any]] = handler.run  # type: ignore[assignment]
+
+    async def again(job: Any, ctx: Any) -> Any:
+        await run(job, ctx)
+        return await run(job, ctx)
+
+    return replace(handler, run=again)
+
+
+def failing_first(handler: Handler) -> Handler:
+    """The handler, whose first attempt does its work and then fails all the same."""
+    run: Callable[[Any, Any], Awaitable[Any]] = handler.run  # type: ignore[assignment]
+
+    async def fail(job: Any, ctx: Any) -> Any:
+        said = await run(job, ctx)
+        if ctx.retried == 0:
+            raise Retry(after=0, reason="the reply was lost")
+        return said
+
+    return replace(handler, run=fail)
+
+
+@pytest.mark.parametrize("change", [twice, failing_first])
+async def test_every_handler_may_run_twice(
+    change: Callable[[Handler], Handler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE)
+    await ingest(*paths)
+    once = end_state(tmp_path / "data")
+    monkeypatch.setenv("STREAMLANE_DATA_DIR", str(tmp_path / "other"))
+    await ingest(*paths, handlers=[change(handler) for handler in HANDLERS])
+    assert end_state(tmp_path / "other") == once
+
+
+async def test_an_unchanged_file_is_left_alone_and_a_changed_one_replaces_what_was_read_of_it(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    paths = write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE)
+    await ingest(*paths)
+    paths[0].write_text("# Worker pools\n\nA worker pool is now something else: a Closed Lane.\n")
+    outcomes = await ingest(*paths)
+    assert [outcome.entry for outcome in outcomes] == [Entry.CHANGED, Entry.UNCHANGED]
+    texts = [text for _, kind, _, text, _ in end_state(data_dir)["index"] if kind == "text"]
+    assert not any("mean duration" in text for text in texts)
+    assert any("Closed Lane" in text for text in texts)
+
+
+async def test_a_bad_document_fails_at_once_and_leaves_its_siblings_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    paths = write(folder, empty_txt="", blank_md=" \n\t\n", guide_md=GUIDE)
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7\n" + bytes(range(256)))
+    (folder / "program.bin").write_bytes(b"\x7fELF" + bytes(4096))
+    outcomes = await ingest(*paths, folder / "broken.pdf", folder / "program.bin")
+    assert [o.fate.status for o in outcomes] == [ParseStatus.FAILED] * 2 + [ParseStatus.COMPLETED] + [
+        ParseStatus.FAILED
+    ] * 2
+    assert all(o.fate.error and o.fate.chunks == 0 for o in outcomes if o.fate.status is ParseStatus.FAILED)
+
+
+async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_path: Path) -> None:
+    (path,) = write(tmp_path / "in", note_md="")
+    (first,) = await ingest(path)
+    (again,) = await ingest(path)
+    path.write_text(NOTE)
+    (mended,) = await ingest(path)
+    assert (first.fate.status, again.entry) == (ParseStatus.FAILED, Entry.RETRIED)
+    assert (mended.fate.status, mended.entry) == (ParseStatus.COMPLETED, Entry.CHANGED)

@@ -1,0 +1,39 @@
+"""The document pipeline inside the test: an open session and documents worked to their end."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from consumers.commands.ingest import Outcome, bring_in
+from consumers.commands.session import HANDLERS, POOLS, Session
+from consumers.services import open_services
+from contracts.payloads import AWAITING_HANDLER
+from pipeline import Handler, Pipeline
+
+LIMIT_S = 60
+
+
+async def ingest(*paths: Path, kb: str = "test", handlers: Iterable[Handler] = HANDLERS) -> list[Outcome]:
+    """Bring files into a base and wait until each has ended."""
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+        async with pipeline.workers(
+            pools=POOLS, handlers=handlers, services=services, awaiting=AWAITING_HANDLER, duties=services.duties
+        ):
+            opened = Session(pipeline, services)
+            return await bring_in(opened, kb, paths, wait=True, limit=LIMIT_S, quiet=True)
+
+
+def write(folder: Path, **texts: str) -> list[Path]:
+    """Write files; ``a_md`` becomes ``a.md``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in texts.items():
+        path = folder / name.replace("_", ".")
+        path.write_text(text)
+        paths.append(path)
+    return paths
+
+
+async def thread_free() -> None:
+    """Let threads that a closed session used come to their end."""
+    await asyncio.get_running_loop().shutdown_default_executor()
