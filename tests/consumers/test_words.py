@@ -15,7 +15,11 @@ from consumers.knowledge.words import STOP_WORDS, is_dense, language_of, stem, t
         ("오늘은 날씨가 좋네요", "ko"),
         (
             "Die Katze schläft auf dem Sofa, und draußen regnet es seit drei Tagen ununterbrochen weiter.",
-            "de",
+            "und",
+        ),
+        (
+            "Lorem ipsum dolor sit amet, consetetur sadipscing elitr, sed diam nonumy eirmod tempor invidunt.",
+            "und",
         ),
         ("Redis", "en"),
         ("", "en"),
