@@ -113,31 +113,30 @@ class Pipeline(Producer):
             promoter,
             Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
             Looper("housekeeping", Pruner(broker, settings).tick),
-            Looper("heartbeat", Heartbeat(broker, crew.beat).tick),
             *(Looper(name, duty) for name, duty in duties.items()),
         )
+        heartbeat = Looper("heartbeat", Heartbeat(broker, crew.beat).tick)
         loop = asyncio.get_running_loop()
         unlisten = (
             broker.on_signal(crew.nudge),
             broker.on_due(lambda: _soon(loop, promoter.wake)),
         )
         crew.start()
-        for looper in loopers:
+        for looper in (*loopers, heartbeat):
             looper.start()
+
+        async def end() -> None:
+            await asyncio.gather(crew.stop(), *(looper.stop() for looper in loopers))
+            for stop_listening in unlisten:
+                stop_listening()
+            await heartbeat.stop()
+            with suppress(StoreUnavailable):  # it ends by itself
+                await broker.forget(crew.id)
+
         try:
             yield crew
         finally:
-            await _through(self._end(crew, loopers, unlisten), crew.hurry)
-
-    async def _end(
-        self, crew: Crew, loopers: Sequence[Looper], unlisten: Sequence[Callable[[], None]]
-    ) -> None:
-        await crew.stop()
-        for stop_listening in unlisten:
-            stop_listening()
-        await asyncio.gather(*(looper.stop() for looper in loopers))
-        with suppress(StoreUnavailable):  # it ends by itself
-            await self.broker.forget(crew.id)
+            await _through(end(), crew.hurry)
 
     async def serve(
         self,

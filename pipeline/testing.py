@@ -7,15 +7,16 @@ from typing import Any, Final, TypeVar
 from contracts.jobs import JobPayload
 from contracts.states import TERMINAL, JobState
 from contracts.topology import home
-from pipeline.broker import JobRecord, TaskFilter
 from pipeline.errors import WaitTimeout
 from pipeline.handlers import Handler
 from pipeline.inspector import LONGEST_PAGE
+from pipeline.records import JobRecord, TaskFilter
 from pipeline.runtime import Pipeline
 
 P = TypeVar("P", bound=JobPayload)
 
 LOOK_S: Final = 0.01
+BATCH: Final = 1000
 
 
 async def drain(
@@ -33,7 +34,7 @@ async def drain(
     async with pipeline.workers(pools=pools, handlers=handlers, services=services, only=only):
         try:
             async with asyncio.timeout(timeout):
-                while not await _idle(pipeline, queues):  # noqa: ASYNC110 - the store says nothing of being idle
+                while not await _idle(pipeline, queues, only):  # noqa: ASYNC110 - the store says nothing of being idle
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:
             raise WaitTimeout(f"jobs of {', '.join(queues)} still run after {timeout:g} s") from None
@@ -82,8 +83,9 @@ class Flaky(Scripted):
         super().__init__(*[error or RuntimeError("flaky")] * failures, None)
 
 
-async def _idle(pipeline: Pipeline, queues: list[str]) -> bool:
-    if await pipeline.broker.dead_letters(queues, 1):  # a hook may enqueue, so deaths come first
+async def _idle(pipeline: Pipeline, queues: list[str], types: set[str]) -> bool:
+    deaths = await pipeline.broker.dead_letters(queues, BATCH)
+    if any(death.record.get("type") in types for death in deaths):  # a hook may enqueue, so they come first
         return False
     stats = [stat for stat in await pipeline.inspector.queues() if stat.name in queues]
     return not any(stat.pending or stat.active for stat in stats)

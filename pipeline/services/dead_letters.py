@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from contracts.identity import new_id
+from contracts.jobs import payload_type
 from contracts.states import ArchiveReason
 from contracts.topology import home
 from pipeline.broker import Broker, DeadLetter
@@ -48,6 +49,7 @@ class DeadLetters:
         self._broker, self._handlers, self._services = broker, handlers, services
         self._ledger, self._only = ledger, only
         self._owner = new_id()
+        self._queues = tuple(queues)
         self._homes: dict[str, list[str]] = {}
         for queue in queues:
             self._homes.setdefault(home(queue), []).append(queue)
@@ -55,6 +57,8 @@ class DeadLetters:
 
     async def tick(self) -> float:
         """Take care of one batch of each home. Raises StoreUnavailable."""
+        if not await self._broker.dead_letters(self._queues, 1):  # one look for all, for it is done all day
+            return EVERY_S
         found = [await self._tend(f"dead-letters:{name}", queues) for name, queues in self._homes.items()]
         return 0 if any(found) else EVERY_S
 
@@ -82,8 +86,16 @@ class DeadLetters:
         now = time.monotonic()
         self._put_off = {d: p for d, p in self._put_off.items() if p[1] > now - LONGEST_WAIT_S}
         letters = await self._broker.dead_letters(queues, BATCH + len(self._put_off))
-        ours = (one for one in letters if self._only is None or one.record.get("type") in self._only)
-        return [one for one in ours if self._put_off.get(one.death_id, (0, now))[1] <= now]
+        return [
+            one
+            for one in letters
+            if self._is_ours(one) and self._put_off.get(one.death_id, (0, now))[1] <= now
+        ]
+
+    def _is_ours(self, letter: DeadLetter) -> bool:
+        """A type that nobody knows has no hook anywhere, so it need not wait for another worker."""
+        name = letter.record.get("type", "")
+        return self._only is None or name in self._only or payload_type(name) is None
 
     def _hook(self, letter: DeadLetter) -> Callable[[], Awaitable[None]] | None:
         """The hook with all it is given; None where there is none, or no payload to give it."""

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from pipeline.broker import Broker, Delivery, PoolBeat
+from pipeline.broker import Broker, Delivery
 from pipeline.outage import Outage
+from pipeline.records import PoolBeat
 from pipeline.worker.attempt import Attempt, Attempts
 from pipeline.worker.shares import Shares
 
@@ -67,6 +68,7 @@ class Pool:
             _, late = await asyncio.wait([self._loop], timeout=STOP_S)
             for loop in late:
                 loop.cancel()
+                self._unsure = True
 
     async def orphans(self) -> list[Delivery]:
         """Return deliveries in our name that nobody runs: those of a claim whose reply was lost."""

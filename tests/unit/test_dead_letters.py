@@ -196,6 +196,6 @@ async def test_the_deaths_of_another_pool_are_left_to_its_workers(pipeline: Pipe
     await Hand(pipeline.broker).run(Skip("pointless"), "summary")
     await pipeline.enqueue(Work(), max_retry=0)
     async with working(pipeline, dying(Hook())):
-        await all_buried(pipeline)
+        await wait_until(lambda: book.rows, describe="the death in core is recorded")
     assert [letter.queue for letter in book.rows.values()] == ["default"]
     assert len(await pipeline.broker.dead_letters(["summary"], 10)) == 1

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from contracts.jobs import Job
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
 from pipeline.broker import NewJob
+from pipeline.clock import now_ms
 from pipeline.handlers import Context
 from pipeline.runtime import Pipeline
 from pipeline.testing import Flaky, Scripted
@@ -154,7 +154,7 @@ async def test_an_attempt_over_its_limit_is_cancelled_and_has_failed(pipeline: P
 
 
 async def test_a_deadline_limits_the_attempt_and_then_there_is_no_next_one(pipeline: Pipeline) -> None:
-    deadline = time.time_ns() // 1_000_000 + 300  # noqa: TID251
+    deadline = now_ms() + 300
     found = await run_once(pipeline, Scripted(), wanted=JobState.COMPLETED, deadline=deadline)
 
     async def handler(_job: Work, _ctx: Context) -> None:

@@ -1,0 +1,62 @@
+"""Seeing and steering by names."""
+
+import pytest
+from contracts.states import JobState
+from contracts.topology import QUEUES, UnknownNameError
+from pipeline.client import Enqueue
+from pipeline.errors import JobNotFound
+from pipeline.inspector import LONGEST_PAGE, PAGE
+from pipeline.runtime import Pipeline
+
+from tests.support.jobs import Work
+from tests.support.work import Work as Scoped
+
+
+async def test_every_queue_has_a_row_in_the_order_of_the_registry(pipeline: Pipeline) -> None:
+    await pipeline.enqueue(Work())
+    stats = await pipeline.inspector.queues()
+    assert [stat.name for stat in stats] == list(QUEUES)
+    assert {stat.name: stat.size for stat in stats if stat.size} == {"default": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [(0, PAGE), (-5, PAGE), (1, 1), (1000, LONGEST_PAGE)], ids=lambda size: f"{size}"
+)
+async def test_a_page_has_at_most_a_hundred_jobs(pipeline: Pipeline, asked: int, given: int) -> None:
+    await pipeline.enqueue_many([Work(n=n) for n in range(120)])
+    page = await pipeline.inspector.tasks("default", JobState.PENDING, page_size=asked)
+    assert len(page.records) == given
+    assert page.next_cursor is not None
+
+
+async def test_a_name_that_is_not_known_is_refused_naming_the_nearest(pipeline: Pipeline) -> None:
+    inspector = pipeline.inspector
+    for verb in (inspector.pause, inspector.resume, inspector.purge):
+        with pytest.raises(UnknownNameError, match="did you mean 'default'"):
+            await verb("defalt")
+    with pytest.raises(UnknownNameError, match="did you mean 'default'"):
+        await inspector.tasks("defalt", JobState.PENDING)
+    with pytest.raises(ValueError, match="'pendng' is not a valid JobState"):
+        await inspector.tasks("default", "pendng")  # type: ignore[arg-type]
+
+
+async def test_a_job_that_is_not_there_is_said_to_be_so(pipeline: Pipeline) -> None:
+    for verb in (pipeline.inspector.job, pipeline.inspector.run_now, pipeline.inspector.delete):
+        with pytest.raises(JobNotFound, match="nothing"):
+            await verb("nothing")
+    assert str(await pipeline.inspector.cancel("nothing")) == "not_found"
+
+
+async def test_a_scope_is_cancelled_by_its_kind_and_id(pipeline: Pipeline) -> None:
+    receipt, other = await pipeline.enqueue_many(
+        [Enqueue(Scoped(knowledge_id="k1"), id="one"), Enqueue(Scoped(knowledge_id="k2"), id="two")]
+    )
+    assert await pipeline.inspector.queued_ids("knowledge") == {"k1", "k2"}
+    assert await pipeline.inspector.has_queued("knowledge", "k1")
+    done = await pipeline.inspector.cancel_scope("knowledge", "k1", types=["test:work"])
+    assert done.cancelled == ()  # what a cancel of a document covers is fixed, and this type is not among it
+    tenant = await pipeline.inspector.cancel_scope("tenant", "7")
+    assert tenant.cancelled == ()
+    assert str(await pipeline.inspector.cancel(receipt.id)) == "cancelled"
+    assert not await pipeline.inspector.has_queued("knowledge", "k1")
+    assert (await pipeline.inspector.job(other.id)).state is JobState.PENDING
