@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pipeline.backends.lite.transaction import Snapshot, Transaction
-from pipeline.broker import PoolBeat, WorkerBeat
+from pipeline.records import PoolBeat, WorkerBeat
 
 
 def beat(transaction: Transaction, said: WorkerBeat, ttl_ms: int) -> None:

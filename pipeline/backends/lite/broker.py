@@ -21,9 +21,10 @@ from pipeline.backends.lite import (
 from pipeline.backends.lite.claiming import Turns, claim
 from pipeline.backends.lite.connection import connect, prepare, refuse_network
 from pipeline.backends.lite.deliveries import held, release, report
-from pipeline.backends.lite.enqueuing import enqueue
+from pipeline.backends.lite.enqueuing import Enqueue
 from pipeline.backends.lite.leases import LiteLeases
 from pipeline.backends.lite.listing import Listing
+from pipeline.backends.lite.operations import Fleeting
 from pipeline.backends.lite.promoting import promote
 from pipeline.backends.lite.reader import Reader
 from pipeline.backends.lite.reclaiming import reclaim
@@ -38,26 +39,23 @@ from pipeline.broker import (
     CancelOutcome,
     DeadLetter,
     Delivery,
-    JobRecord,
     NewJob,
-    Page,
-    Progress,
     Promoted,
     Pruned,
-    QueueStat,
     Reclaimed,
     ReclaimPolicy,
     Retention,
     ScopeCancel,
     Settlement,
-    TaskFilter,
-    WorkerBeat,
 )
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
+from pipeline.records import JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
 BUSY_S: Final = 5.0
 ANY: Final = TaskFilter()
+MANY: Final = 1_000
+"""Jobs of one enqueue that share a transaction, so that nobody waits long for the writer."""
 
 
 class LiteBroker:
@@ -83,6 +81,7 @@ class LiteBroker:
         self._signal_count = 0
         self._dues = Listeners()
         self._head: int | None = None
+        self._closed = False
 
     @classmethod
     def open(cls, path: Path | None, *, busy_s: float = BUSY_S) -> Self:
@@ -106,10 +105,15 @@ class LiteBroker:
         return cls(path, busy_s=busy_s, folder=None)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return await self.writer.submit(partial(enqueue, news=jobs))
+        receipts: list[Receipt] = []
+        for first in range(0, len(jobs), MANY):
+            receipts += await self.writer.submit(Enqueue(jobs[first : first + MANY]))
+        return receipts
 
     async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
-        return await self.writer.submit(partial(claim, consumer=consumer, wants=wants, turns=self._turns))
+        return await self.writer.submit(
+            Fleeting(partial(claim, consumer=consumer, wants=wants, turns=self._turns))
+        )
 
     async def held(self, consumer: str) -> list[Delivery]:
         return await self.reader.run(partial(held, consumer=consumer))
@@ -118,8 +122,8 @@ class LiteBroker:
         self._watch()
         work = self._wakeups.expect(queues)
         try:
-            async with asyncio.timeout(timeout):
-                if not await self.reader.run(partial(ready, queues=queues)):
+            if not await self.reader.run(partial(ready, queues=queues)):
+                async with asyncio.timeout(timeout):
                     await work
             return True
         except TimeoutError:
@@ -128,6 +132,7 @@ class LiteBroker:
             self._wakeups.forget(work)
 
     def leases(self) -> LiteLeases:
+        self._check_open()
         leases = LiteLeases(self._path)
         self._leases.append(leases)
         return leases
@@ -144,13 +149,13 @@ class LiteBroker:
             self._head = promoted.next_due
             return promoted
 
-        return await self.writer.submit(moved)
+        return await self.writer.submit(Fleeting(moved))
 
     async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
-        return await self.writer.submit(partial(reclaim, policy=policy))
+        return await self.writer.submit(Fleeting(partial(reclaim, policy=policy)))
 
     async def report(self, delivery: Delivery, progress: Progress) -> bool:
-        return await self.writer.submit(partial(report, one=delivery, progress=progress))
+        return await self.writer.submit(Fleeting(partial(report, one=delivery, progress=progress)))
 
     async def prune(self, retention: Retention) -> Pruned:
         rounds: list[Pruned] = []
@@ -209,7 +214,7 @@ class LiteBroker:
         return await self.reader.run(partial(inspection.queued_ids, kind=kind, types=types))
 
     async def heartbeat(self, beat: WorkerBeat, ttl_ms: int) -> None:
-        await self.writer.submit(partial(beats.beat, said=beat, ttl_ms=ttl_ms))
+        await self.writer.submit(Fleeting(partial(beats.beat, said=beat, ttl_ms=ttl_ms)))
 
     async def forget(self, worker: str) -> None:
         await self.writer.submit(partial(beats.forget, worker=worker))
@@ -243,6 +248,7 @@ class LiteBroker:
         await self.writer.submit(_touch)
 
     async def close(self) -> None:
+        self._closed = True
         if self._watcher is not None:
             self._watcher.close()
         for leases in self._leases:
@@ -253,8 +259,14 @@ class LiteBroker:
             self._folder.cleanup()
 
     def _watch(self) -> None:
+        """Look out for other processes, once somebody here waits for them."""
+        self._check_open()
         if self._watcher is None:
             self._watcher = Watcher(connect(self._path, busy_s=self._busy_s), self._changed)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"queue file {self._path} was closed by this process")
 
     def _committed(self, transactions: Sequence[Transaction]) -> None:
         """Tell this process at once what it wrote itself; called in the writer's thread."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contracts.states import JobState
 from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
-from pipeline.broker import Delivery, Progress
+from pipeline.broker import Delivery
+from pipeline.records import Progress
 
 
 def delivery(row: sqlite3.Row, consumer: str, claimed_at: int) -> Delivery:

@@ -81,7 +81,8 @@ def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> Non
 
 def scopes_of(column: str | None, seq: int) -> list[tuple[str, str, int]]:
     """Return the rows of `scopes` that are a job's own."""
-    return [(kind, ident, seq) for kind, ident in json.loads(column)] if column else []
+    names = (column or "").split(" ")
+    return [(kind, ident, seq) for kind, ident in zip(names[::2], names[1::2], strict=False)]
 
 
 def _record(one: End, now: int) -> dict[str, Any]:

@@ -1,47 +1,65 @@
 """New → pending, scheduled; or a duplicate, or covered by a fence."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
 
-from contracts.jobs import Job
 from contracts.states import JobState
 from contracts.wire import encode_options
 from pipeline.backends.lite.fences import Fences
-from pipeline.backends.lite.records import encode_scopes, standing
+from pipeline.backends.lite.newcomer import Newcomer
+from pipeline.backends.lite.operations import Joint
+from pipeline.backends.lite.records import standing
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import contend
 from pipeline.broker import NewJob
 from pipeline.receipt import Receipt
 
 
+@dataclass(frozen=True, slots=True)
+class Enqueue(Joint[list[Receipt]]):
+    """Stores what is new; see `Broker.enqueue`. Those that wait for the writer are stored together, as one batch."""
+
+    news: Sequence[NewJob]
+
+    def __call__(self, transaction: Transaction) -> list[Receipt]:
+        return enqueue(transaction, self.news)
+
+    @classmethod
+    def together(cls, transaction: Transaction, operations: Sequence[Self]) -> list[list[Receipt]]:
+        receipts = iter(enqueue(transaction, [new for one in operations for new in one.news]))
+        return [list(islice(receipts, len(one.news))) for one in operations]
+
+
 def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
-    """Store what is new. See `Broker.enqueue`."""
-    receipts: list[Receipt] = []
+    """Store what is new and return a receipt for each."""
     known = standing(transaction, [new.job.id for new in news])
     fences = Fences(transaction)
-    fresh: list[tuple[Job, int, bool]] = []
+    receipts: list[Receipt] = []
+    fresh: list[Newcomer] = []
     for new in news:
-        state = known.get(new.job.id)
-        if state is not None:
-            receipts.append(Receipt(new.job.id, state, duplicate=True))
+        job_id = new.job.id
+        if job_id in known:
+            receipts.append(Receipt(job_id, known[job_id], duplicate=True))
             continue
-        due = due_time(new, transaction.now)
-        state = JobState.SCHEDULED if due > transaction.now else JobState.PENDING
-        job = fences.admit(new.job)
-        if job is None:
-            state = JobState.CANCELLED
+        root_at = fences.root(new.job)
+        if root_at is None:
+            known[job_id] = JobState.CANCELLED
             if new.named:
-                transaction.run("dig_tombstone", id=new.job.id, state=state, now=transaction.now)
-        elif job.unique is None:
-            fresh.append((job, due, new.named))
+                transaction.run("dig_tombstone", id=job_id, state=JobState.CANCELLED, now=transaction.now)
         else:
-            _insert(transaction, fresh)
-            fresh.clear()
-            if older := contend(transaction, job, due):
-                receipts.append(older)
-                continue
-            _insert(transaction, [(job, due, new.named)])
-        known[new.job.id] = state
-        receipts.append(Receipt(new.job.id, state))
+            newcomer = _admit(new, root_at, transaction.now)
+            if newcomer.job.unique is not None:
+                _insert(transaction, fresh)  # they may hold the key
+                fresh.clear()
+                if older := contend(transaction, newcomer):
+                    receipts.append(older)
+                    continue
+            fresh.append(newcomer)
+            known[job_id] = JobState.SCHEDULED if newcomer.due > transaction.now else JobState.PENDING
+        receipts.append(Receipt(job_id, known[job_id]))
     _insert(transaction, fresh)
     return receipts
 
@@ -53,35 +71,24 @@ def due_time(new: NewJob, now: int) -> int:
     return now + new.delay_ms + 1 if new.delay_ms > 0 else now
 
 
-def _insert(transaction: Transaction, fresh: Sequence[tuple[Job, int, bool]]) -> None:
+def _admit(new: NewJob, root_at: int, now: int) -> Newcomer:
+    job = new.job
+    root_id = json.dumps(job.root_id or job.id)
+    # Added as text, which is much faster than a new envelope; of equal keys the later one counts.
+    opts = f'{encode_options(job)[:-1]},"root_id":{root_id},"root_at":{root_at},"enqueued_at":{now}}}'
+    return Newcomer(job, opts, root_at, due_time(new, now), named=new.named)
+
+
+def _insert(transaction: Transaction, fresh: Sequence[Newcomer]) -> None:
     if not fresh:
         return
-    rows, scopes = [], []
-    for seq, (job, due, named) in zip(transaction.numbers(len(fresh)), fresh, strict=True):
-        waits = due > transaction.now
-        if waits:
-            transaction.due_at(due)
-        else:
-            transaction.woken.add(job.queue)
-        rows.append(
-            (
-                seq,
-                job.id,
-                job.type,
-                job.queue,
-                "scheduled" if waits else "pending",
-                job.data,
-                encode_options(job),
-                encode_scopes(job),
-                int(named),
-                job.root_at,
-                job.deadline,
-                job.unique.key if job.unique else None,
-                seq,
-                transaction.now,
-                due if waits else None,
-            )
-        )
-        scopes += [(scope.kind, scope.id, seq) for scope in job.scopes]
-    transaction.run_many("insert_job", rows)
+    now = transaction.now
+    numbered = list(zip(transaction.numbers(len(fresh)), fresh, strict=True))
+    transaction.run_many("insert_job", [one.row(seq, now) for seq, one in numbered])
+    scopes = [(scope.kind, scope.id, seq) for seq, one in numbered for scope in one.job.scopes]
     transaction.run_many("insert_scope", scopes)
+    for one in fresh:
+        if one.due > now:
+            transaction.due_at(one.due)
+        else:
+            transaction.woken.add(one.job.queue)

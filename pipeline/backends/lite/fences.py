@@ -1,6 +1,5 @@
 """Fences: what a cancel of a scope keeps from being enqueued."""
 
-from dataclasses import replace
 from typing import Final
 
 from contracts.fences import Coverage
@@ -29,16 +28,15 @@ class Fences:
         self._transaction = transaction
         self._seen: dict[Scope, list[tuple[str, int]]] = {}
 
-    def admit(self, job: Job) -> Job | None:
-        """Return `job` with its root, or None when it descends from something that was cancelled.
+    def root(self, job: Job) -> int | None:
+        """Return when the root of `job` was enqueued, or None when it descends from something that was cancelled.
 
-        A root was enqueued after every fence there is, even within the same millisecond, so it is put after them.
+        A root is enqueued after every fence there is, even within the same millisecond, so it is put after them.
         """
-        now = self._transaction.now
         if job.root_at:
-            return None if self.covers(job) else replace(job, enqueued_at=now)
-        after = max((cut + 1 for scope in job.scopes for _, cut in self._of(scope)), default=0)
-        return replace(job, enqueued_at=now, root_id=job.root_id or job.id, root_at=max(now, after))
+            return None if self.covers(job) else job.root_at
+        after = (cut + 1 for scope in job.scopes for _, cut in self._of(scope))
+        return max(self._transaction.now, *after, 0)
 
     def covers(self, job: Job) -> bool:
         """Whether a fence keeps `job` from starting."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contracts.jobs import Scope
 from contracts.topology import QUEUES, Queue
 from pipeline.backends.lite.transaction import Snapshot, array
-from pipeline.broker import QueueStat
+from pipeline.records import QueueStat
 
 DAY_MS = 86_400_000
 

@@ -7,7 +7,7 @@ from contracts.states import JobState
 from pipeline.backends.lite import cursors
 from pipeline.backends.lite.records import job_record
 from pipeline.backends.lite.transaction import ENDLESS, Snapshot
-from pipeline.broker import Page, TaskFilter
+from pipeline.records import Page, TaskFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from contracts.jobs import Job
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.backends.lite.transaction import Snapshot, array
-from pipeline.broker import JobRecord, Progress
+from pipeline.records import JobRecord, Progress
 
 
 def standing(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, JobState]:
@@ -21,11 +21,6 @@ def find(snapshot: Snapshot, job_id: str) -> JobRecord | None:
     """Return one job, or None."""
     row = snapshot.run("select_job", id=job_id).fetchone()
     return None if row is None else job_record(row)
-
-
-def encode_scopes(job: Job) -> str | None:
-    """Return the column that says which rows of `scopes` are the job's."""
-    return array([scope.kind, scope.id] for scope in job.scopes) if job.scopes else None
 
 
 def job_record(row: sqlite3.Row) -> JobRecord:

@@ -5,7 +5,8 @@ CREATE TABLE counters (
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
-INSERT INTO counters (name, value) VALUES ('number', 0), ('signals', 0), ('fencing', 0), ('reclaimed_at', 0), ('quiet_until', 0);
+INSERT INTO counters (name, value)
+VALUES ('number', 0), ('signals', 0), ('fencing', 0), ('reclaimed_at', 0), ('quiet_until', 0);
 
 CREATE TABLE jobs (
     seq        INTEGER PRIMARY KEY,           -- a number that is never given twice
@@ -15,12 +16,13 @@ CREATE TABLE jobs (
     state      TEXT NOT NULL,
     data       TEXT NOT NULL,
     opts       TEXT NOT NULL,
-    scopes     TEXT,                          -- the rows of `scopes` that are its own: [[kind, id], …]
+    scopes     TEXT,                          -- the rows of `scopes` that are its own: kind id kind id …
     named      INTEGER NOT NULL,              -- its end leaves a tombstone
     root_at    INTEGER NOT NULL,
     deadline   INTEGER,
     unique_key TEXT,
-    entry      INTEGER NOT NULL,              -- place in the queue, then fencing token: a new one each time it is pending
+    entry      INTEGER NOT NULL,              -- fencing token: a new number each time it becomes pending
+    place      INTEGER,                       -- pending: its entry, by which it is served
     again      INTEGER NOT NULL DEFAULT 0,    -- was started before, so it need not queue up behind fresh jobs
     ready_at   INTEGER NOT NULL,              -- since when it is pending
     due_at     INTEGER,                       -- scheduled, retry: when it will be pending
@@ -38,7 +40,7 @@ CREATE TABLE jobs (
 );
 
 -- Partial, so that a job is in the indexes of its state only; the conditions cost little, as every write tests all.
-CREATE INDEX jobs_pending ON jobs (queue, again, entry) WHERE state = 'pending';
+CREATE INDEX jobs_pending ON jobs (queue, again, place) WHERE place IS NOT NULL;
 CREATE INDEX jobs_due ON jobs (due_at, seq) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_waiting ON jobs (queue, state, due_at, seq) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_ended ON jobs (queue, state, ended_at, seq) WHERE ended_at IS NOT NULL;
@@ -62,6 +64,8 @@ CREATE TABLE uniques (
     expires_at INTEGER,                       -- of until = 'ttl' only; the others end with the job
     PRIMARY KEY (type, key)
 ) WITHOUT ROWID;
+
+CREATE INDEX uniques_expiring ON uniques (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE fences (
     kind       TEXT NOT NULL,
@@ -121,3 +125,5 @@ CREATE TABLE locks (
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (name, owner)
 ) WITHOUT ROWID;
+
+CREATE INDEX locks_expiring ON locks (expires_at);

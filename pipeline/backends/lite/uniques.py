@@ -1,27 +1,25 @@
 """Unique locks: who may be the one job of a type and key, and what becomes of a newcomer."""
 
-import json
 import sqlite3
 
 from contracts.jobs import Job
 from contracts.states import WAITING, JobState
-from contracts.wire import encode_options
 from pipeline.backends.lite.ending import End, end
-from pipeline.backends.lite.records import encode_scopes
+from pipeline.backends.lite.newcomer import Newcomer
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.receipt import Receipt
 
 
-def contend(transaction: Transaction, job: Job, due: int) -> Receipt | None:
-    """Take the lock for `job` and return None, or return the receipt of the older job that goes on."""
-    unique = job.unique
-    if unique is None:
+def contend(transaction: Transaction, newcomer: Newcomer) -> Receipt | None:
+    """Take the lock for a newcomer and return None, or return the receipt of the older job that goes on."""
+    job = newcomer.job
+    if job.unique is None:
         return None
-    older = holder(transaction, job.type, unique.key)
+    older = holder(transaction, job.type, job.unique.key)
     if older is not None:
-        if unique.on_conflict != "replace" or older["state"] not in WAITING:
-            return _coalesce(transaction, older, job, due)
-        end(transaction, [End(older, JobState.CANCELLED, error=f"replaced by {job.id}")])
+        if job.unique.on_conflict != "replace" or older["state"] not in WAITING:
+            return _coalesce(transaction, older, newcomer, job.unique.on_conflict)
+        end(transaction, [End(older, JobState.CANCELLED, error=f"replaced by {job.id}", final=True)])
     take(transaction, job)
     return None
 
@@ -49,19 +47,11 @@ def take(transaction: Transaction, job: Job) -> None:
     )
 
 
-def _coalesce(transaction: Transaction, older: sqlite3.Row, job: Job, due: int) -> Receipt:
+def _coalesce(transaction: Transaction, older: sqlite3.Row, newcomer: Newcomer, on_conflict: str) -> Receipt:
     state = JobState(older["state"])
-    conflict = job.unique.on_conflict if job.unique else "drop"
-    if conflict == "debounce" and state in {JobState.SCHEDULED, JobState.RETRY}:
-        transaction.run("move_due", seq=older["seq"], due=transaction.due_at(due))
-    elif conflict != "drop" and state is JobState.ACTIVE:
-        note = {
-            "due": due,
-            "root_at": job.root_at,
-            "deadline": job.deadline,
-            "data": job.data if conflict == "replace" else None,
-            "opts": encode_options(job),
-            "scopes": encode_scopes(job),
-        }
-        transaction.run("note_rerun", seq=older["seq"], rerun=json.dumps(note))
+    if on_conflict == "debounce" and state in {JobState.SCHEDULED, JobState.RETRY}:
+        transaction.run("move_due", seq=older["seq"], due=transaction.due_at(newcomer.due))
+    elif on_conflict != "drop" and state is JobState.ACTIVE:
+        note = newcomer.note(with_data=on_conflict == "replace")
+        transaction.run("note_rerun", seq=older["seq"], rerun=note)
     return Receipt(older["id"], state, duplicate=True)

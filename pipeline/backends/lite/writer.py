@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from pipeline.backends.lite.errors import of_the_world, store_error
+from pipeline.backends.lite.operations import Fleeting, Joint, Operation
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.errors import StoreFull, StoreUnavailable
 
 T = TypeVar("T")
-Operation = Callable[[Transaction], T]
 
 ROOM: Final = 10_000
 """Operations that may wait; more callers wait for room."""
@@ -38,7 +40,7 @@ class _Request:
 
 class Writer:
     """Runs operations one after the other in a thread of its own. An operation that raises changes nothing and does
-    not hurt the others of its commit; it may be run again, so all it does is in its transaction.
+    not hurt the others of its commit.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Writer:
         self._room = asyncio.Semaphore(ROOM)
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._closing = False
+        self._durable = False
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._serve, name="lite-writer", daemon=True)
         self._thread.start()
@@ -113,8 +116,13 @@ class Writer:
 
     def _perform(self, batch: list[_Request]) -> None:
         try:
+            self._be_durable(batch)
             self._begin(batch)
-            transactions = [self._apply(request) for request in batch]
+            transactions = [
+                transaction
+                for kind, requests in groupby(batch, lambda request: type(request.operation))
+                for transaction in self._apply(kind, list(requests))
+            ]
             _forget_paused(transactions)
             self._connection.execute("COMMIT")
         except (sqlite3.Error, StoreUnavailable) as error:
@@ -140,18 +148,40 @@ class Writer:
             waiting.append(request)
         return waiting
 
-    def _apply(self, request: _Request) -> Transaction:
+    def _apply(self, kind: type[Operation[Any]], requests: Sequence[_Request]) -> list[Transaction]:
+        """Run requests of one kind: together if they can be, else, or when that raises, each alone."""
+        if len(requests) > 1 and issubclass(kind, Joint):
+            operations: list[Any] = [request.operation for request in requests]
+            transaction, results, _ = self._attempt(partial(kind.together, operations=operations))
+            if results is not None:
+                for request, result in zip(requests, results, strict=True):
+                    request.result, request.error = result, None
+                return [transaction]
+        transactions = []
+        for request in requests:
+            transaction, request.result, request.error = self._attempt(request.operation)
+            transactions.append(transaction)
+        return transactions
+
+    def _attempt(self, operation: Operation[T]) -> tuple[Transaction, T | None, Exception | None]:
         transaction = Transaction(self._connection)
+        result, failure = None, None
         self._connection.execute("SAVEPOINT operation")
         try:
-            request.result, request.error = request.operation(transaction), None
+            result = operation(transaction)
         except Exception as error:
             if isinstance(error, sqlite3.Error) and of_the_world(error):
                 raise
-            request.error = error
+            failure = error
             self._connection.execute("ROLLBACK TO operation")
         self._connection.execute("RELEASE operation")
-        return transaction
+        return transaction, result, failure
+
+    def _be_durable(self, batch: Sequence[_Request]) -> None:
+        durable = not all(isinstance(request.operation, Fleeting) for request in batch)
+        if durable != self._durable:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
 
     def _begin(self, batch: list[_Request]) -> None:
         """Wait for our turn among the processes; short random pauses, so that none is always late.

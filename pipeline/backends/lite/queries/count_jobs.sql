@@ -1,4 +1,4 @@
-SELECT queue, 'pending' AS state, count(*) AS number FROM jobs WHERE state = 'pending' GROUP BY queue
+SELECT queue, 'pending' AS state, count(*) AS number FROM jobs WHERE place IS NOT NULL GROUP BY queue
 UNION ALL
 SELECT queue, 'active', count(*) FROM jobs WHERE consumer IS NOT NULL GROUP BY queue
 UNION ALL

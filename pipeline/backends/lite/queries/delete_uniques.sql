@@ -1,2 +1,2 @@
 DELETE FROM uniques
-WHERE (type, key) IN (SELECT type, key FROM uniques WHERE until = 'ttl' AND expires_at <= :before LIMIT :limit)
+WHERE (type, key) IN (SELECT type, key FROM uniques WHERE expires_at <= :before LIMIT :limit)

@@ -1,4 +1,5 @@
 INSERT INTO jobs (
-    seq, id, type, queue, state, data, opts, scopes, named, root_at, deadline, unique_key, entry, ready_at, due_at
+    seq, id, type, queue, state, data, opts, scopes, named, root_at, deadline, unique_key, entry, place,
+    ready_at, due_at
 )
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,57 @@
+"""A job that no fence and no older job keeps from being stored."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from contracts.jobs import Job
+
+
+@dataclass(slots=True)
+class Newcomer:
+    """A job with what the store says of it: its options with root and time, and when it is due."""
+
+    job: Job
+    opts: str
+    root_at: int
+    due: int
+    named: bool
+
+    @property
+    def scopes(self) -> str | None:
+        """The column that says which rows of the table `scopes` are the job's."""
+        return " ".join([name for scope in self.job.scopes for name in (scope.kind, scope.id)]) or None
+
+    def row(self, seq: int, now: int) -> tuple[Any, ...]:
+        """Return the columns of ``insert_job``, plain values only: those are bound fastest."""
+        job, waits = self.job, self.due > now
+        return (
+            seq,
+            job.id,
+            job.type,
+            job.queue,
+            "scheduled" if waits else "pending",
+            job.data,
+            self.opts,
+            self.scopes,
+            int(self.named),
+            self.root_at,
+            job.deadline,
+            job.unique.key if job.unique else None,
+            seq,
+            None if waits else seq,
+            now,
+            self.due if waits else None,
+        )
+
+    def note(self, *, with_data: bool) -> str:
+        """Return what an active job keeps of this enqueue until it ends."""
+        fields = {
+            "due": self.due,
+            "root_at": self.root_at,
+            "deadline": self.job.deadline,
+            "data": self.job.data if with_data else None,
+            "opts": self.opts,
+            "scopes": self.scopes,
+        }
+        return json.dumps(fields)
