@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from contracts.jobs import Unique
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from pipeline import errors
-from pipeline.broker import DeadLetter, JobRecord
+from pipeline.broker import DeadLetter
 from pipeline.client import Enqueue
 from pipeline.config import Settings
 from pipeline.handlers import Context, Handler, on
 from pipeline.receipt import Receipt
+from pipeline.records import JobRecord
 from pipeline.runtime import Pipeline
 from pipeline.worker.offload import run_in_child
 

@@ -7,17 +7,9 @@ from contracts.fences import coverage
 from contracts.jobs import Scope
 from contracts.states import JobState
 from contracts.topology import queue as known_queue
-from pipeline.broker import (
-    Broker,
-    CancelOutcome,
-    JobRecord,
-    Page,
-    QueueStat,
-    ScopeCancel,
-    TaskFilter,
-    WorkerBeat,
-)
+from pipeline.broker import Broker, CancelOutcome, ScopeCancel
 from pipeline.errors import JobNotFound
+from pipeline.records import JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100

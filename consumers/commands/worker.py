@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from consumers.commands.session import HANDLERS, session
-from consumers.commands.terminal import AsJson, run
+from consumers.commands.terminal import run
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS, Lane, UnknownNameError, pools_of
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register
 from consumers.knowledge.files import file_key
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services
 
@@ -30,7 +30,7 @@ def find_files(paths: Iterable[Path], *, leave_out: Path) -> Iterator[Found]:
     seen: set[str] = set()
     for path in paths:
         for found in _walk(path, leave_out.resolve()) if path.is_dir() else (Found(path),):
-            if (place := os.path.abspath(found.path)) not in seen:
+            if (place := os.path.normpath(found.path.absolute())) not in seen:
                 seen.add(place)
                 yield found
 
@@ -90,7 +90,7 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
 def _described(path: Path, size: int, key: str) -> SourceFile:
     name = _printable(path.name)
     return SourceFile(
-        source=_printable(os.path.abspath(path)),
+        source=_printable(os.path.normpath(path.absolute())),
         file_name=name,
         file_type=Path(name).suffix.lower().lstrip(".")[:32],
         file_hash=Path(key).stem,

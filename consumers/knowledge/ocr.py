@@ -7,7 +7,6 @@ import logging
 from typing import Any, Final
 
 from pipeline import run_in_child
-from pipeline.worker.offload import ChildOutOfMemory, ChildTimeout
 
 MAX_PIXELS: Final = 50_000_000
 LONGEST_SIDE: Final = 2000
@@ -26,16 +25,16 @@ def why_unread() -> str | None:
     return "install the ocr extra (pip install 'streamlane[ocr]') and ingest again"
 
 
-async def read_words(data: bytes, *, timeout: float, memory_mb: int) -> str:  # noqa: ASYNC109 - of the child
+async def read_words(data: bytes, *, timeout: float, memory_mb: int) -> str:
     """Return the words in a picture in reading order, a line a line; empty when there are none.
 
     Raises UnreadablePicture. A child that died is an error of its own, which a retry may cure.
     """
     try:
         return await run_in_child(_read, data, timeout=timeout, memory_mb=memory_mb)
-    except ChildTimeout:
+    except TimeoutError:
         raise UnreadablePicture(f"reading it took more than {timeout:g} s") from None
-    except ChildOutOfMemory:
+    except MemoryError:
         raise UnreadablePicture(f"reading it took more than {memory_mb} MB of memory") from None
 
 
@@ -52,7 +51,7 @@ def _read(data: bytes) -> str:
             pixels = np.asarray(opened.convert("RGB"))[:, :, ::-1]
     except UnreadablePicture:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a decoder may raise anything
         raise UnreadablePicture(f"it cannot be decoded: {error}") from None
     found = _engine()(pixels)
     lines = zip(found.txts or (), found.scores or (), strict=True)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from pipeline.broker import Broker, WorkerBeat
+from pipeline.broker import Broker
+from pipeline.records import WorkerBeat
 
 EVERY_S: Final = 2.0
 TTL_MS: Final = 7_000

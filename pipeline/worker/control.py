@@ -8,8 +8,9 @@ from typing import Final
 
 from contracts.identity import check_name, new_id
 from contracts.outcomes import Retry
-from pipeline.broker import Broker, Progress
+from pipeline.broker import Broker
 from pipeline.errors import StoreUnavailable
+from pipeline.records import Progress
 from pipeline.worker.attempt import Attempt, Told
 
 PROGRESS_EVERY_S: Final = 0.1

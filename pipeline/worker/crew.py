@@ -11,11 +11,12 @@ import structlog
 
 from contracts.identity import new_id
 from contracts.topology import weights
-from pipeline.broker import Broker, Delivery, WorkerBeat
+from pipeline.broker import Broker, Delivery
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.errors import StoreUnavailable
 from pipeline.handlers import HandlerTable
+from pipeline.records import WorkerBeat
 from pipeline.worker.attempt import Attempt, Attempts, Told
 from pipeline.worker.executor import Ends, Executor
 from pipeline.worker.flusher import Flusher

@@ -18,13 +18,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FAILS = {"text/empty.txt": "empty", "office/truncated.docx": "damaged", "pdf/password.pdf": "password"}
 KILLS = 20
+QUICK = {"STREAMLANE_LEASE_S": "1"}
 
 
 @pytest.fixture(scope="module")
 def ingested(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Said]:
     """A data folder into which all samples were ingested once, and what the command said."""
     data_dir = tmp_path_factory.mktemp("samples")
-    return data_dir, streamlane("ingest", str(samples), "--kb", "demo", "--json", data_dir=data_dir, timeout=300)
+    return data_dir, streamlane(
+        "ingest", str(samples), "--kb", "demo", "--json", data_dir=data_dir, timeout=300
+    )
 
 
 def by_file(samples: Path, said: Said) -> dict[str, dict[str, Any]]:
@@ -100,10 +103,16 @@ def test_a_second_ingest_changes_nothing_and_says_so(samples: Path, ingested: tu
 
 async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: Path, tmp_path: Path) -> None:
     """Chains of kills on the same folder; each chain is then finished by one undisturbed run."""
-    chosen = [samples / "pdf" / "google-doc.pdf", samples / "office" / "with-images.docx", samples / "web" / "blog.html"]
-    paths = [str(path) for path in (*chosen, samples / "text" / "workzone-ru.txt", samples / "text" / "empty.txt")]
+    chosen = [
+        samples / "pdf" / "google-doc.pdf",
+        samples / "office" / "with-images.docx",
+        samples / "web" / "blog.html",
+    ]
+    paths = [
+        str(path) for path in (*chosen, samples / "text" / "workzone-ru.txt", samples / "text" / "empty.txt")
+    ]
     begun = time.monotonic()
-    streamlane("ingest", *paths, "--kb", "demo", data_dir=tmp_path / "whole", STREAMLANE_LEASE_S="1")
+    streamlane("ingest", *paths, "--kb", "demo", data_dir=tmp_path / "whole", env=QUICK)
     whole_s = time.monotonic() - begun
     undisturbed = end_state(tmp_path / "whole")
     seed = random.randrange(1 << 32)
@@ -113,7 +122,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: P
         data_dir = tmp_path / f"killed-{left}"
         for _ in range(min(left, 5)):
             left -= 1
-            process = start_streamlane("ingest", *paths, "--kb", "demo", data_dir=data_dir, STREAMLANE_LEASE_S="1")
+            process = start_streamlane("ingest", *paths, "--kb", "demo", data_dir=data_dir, env=QUICK)
             moment = time.monotonic() + chance.uniform(0.3, 1.0) * whole_s
             await wait_until(
                 lambda: time.monotonic() >= moment or process.poll() is not None,  # noqa: B023 - called at once
@@ -123,6 +132,6 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: P
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        last = streamlane("ingest", *paths, "--kb", "demo", "--json", data_dir=data_dir, STREAMLANE_LEASE_S="1")
+        last = streamlane("ingest", *paths, "--kb", "demo", "--json", data_dir=data_dir, env=QUICK)
         assert last.json["totals"]["failed"] == 1, last.json
         assert end_state(data_dir) == undisturbed, f"seed {seed}, {left} kills left"

@@ -9,8 +9,9 @@ import pytest
 from contracts.jobs import Unique
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import JobState
-from pipeline.broker import Broker, Delivery, Progress
+from pipeline.broker import Broker, Delivery
 from pipeline.errors import StoreUnavailable
+from pipeline.records import Progress
 
 from tests.conformance.conftest import Insist
 from tests.support.faults import Faults, Loss

@@ -10,9 +10,10 @@ from contracts.fences import EVERYTHING
 from contracts.jobs import Scope, Unique
 from contracts.outcomes import Cancel, Retry, Skip, Snooze
 from contracts.states import JobState
-from pipeline.broker import Broker, JobRecord, Retention, WorkerBeat
+from pipeline.broker import Broker, Retention
 from pipeline.clock import now_ms
 from pipeline.handlers import Context, on
+from pipeline.records import JobRecord, WorkerBeat
 from pipeline.runtime import Pipeline
 
 from tests.conformance.conftest import SHORT

@@ -7,9 +7,10 @@ from contracts.jobs import Scope
 from contracts.outcomes import Retry, Skip
 from contracts.states import JobState
 from contracts.topology import QUEUES
-from pipeline.broker import Broker, NewJob, PoolBeat, Progress, TaskFilter, WorkerBeat
+from pipeline.broker import Broker, NewJob
 from pipeline.clock import now_ms
 from pipeline.errors import CursorExpired, CursorInvalid
+from pipeline.records import PoolBeat, Progress, TaskFilter, WorkerBeat
 
 from tests.conformance.conftest import Insist
 from tests.support.backends import Backend

@@ -26,7 +26,7 @@ from tests.support.commands import streamlane
 def test_bad_usage_exits_2_and_says_what_is_valid(
     args: list[str], env: dict[str, str], said: str, tmp_path: Path
 ) -> None:
-    done = streamlane(*args, data_dir=tmp_path / "data", **env)
+    done = streamlane(*args, data_dir=tmp_path / "data", env=env)
     assert done.code == 2, done
     assert said in done.err
 
@@ -39,7 +39,7 @@ def test_a_script_gets_its_error_as_json(tmp_path: Path) -> None:
 
 def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/secret.db"
-    done = streamlane("doctor", "--json", data_dir=tmp_path / "data", STREAMLANE_DATABASE_URL=url)
+    done = streamlane("doctor", "--json", data_dir=tmp_path / "data", env={"STREAMLANE_DATABASE_URL": url})
     assert done.code == 0, done.err
     assert done.json["settings"]["database_url"] == f"set ({len(url)} chars)"
     assert done.json["ok"] is True

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from consumers.commands.session import HANDLERS
 from consumers.knowledge.documents import Entry
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from pipeline import Handler
+
 from tests.support.end_state import end_state
 from tests.support.platform import ingest, write
 
@@ -41,7 +41,7 @@ async def test_a_document_gets_chunks_vectors_a_summary_questions_and_a_graph(
     outcomes = await ingest(*write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE))
     assert [(o.fate.status, o.entry) for o in outcomes] == [(ParseStatus.COMPLETED, Entry.CREATED)] * 2
     state = end_state(data_dir)
-    assert not state["open slots"] and not state["outbox"] and not state["open spans"] and not state["jobs"]
+    assert [state[left] for left in ("open slots", "outbox", "open spans", "jobs")] == [[], [], [], []]
     assert all("completed" in row for row in state["documents"])
     assert {kind for _, kind, *_ in state["index"]} == {"text", "summary", "question"}
     assert state["mentions"]

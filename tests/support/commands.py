@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class Said:
         return value
 
 
-def streamlane(*args: str, data_dir: Path, timeout: float = 100, **env: str) -> Said:
+def streamlane(*args: str, data_dir: Path, timeout: float = 100, env: Mapping[str, str] = {}) -> Said:
     """Run a command to its end."""
     done = subprocess.run(
         _command(args),
@@ -40,7 +41,7 @@ def streamlane(*args: str, data_dir: Path, timeout: float = 100, **env: str) -> 
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def start_streamlane(*args: str, data_dir: Path, **env: str) -> subprocess.Popen[bytes]:
+def start_streamlane(*args: str, data_dir: Path, env: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
     """Start a command in a process group of its own, so that a kill takes all of it."""
     return subprocess.Popen(
         _command(args),
@@ -56,6 +57,6 @@ def _command(args: tuple[str, ...]) -> list[str]:
     return [sys.executable, "-c", "from consumers.cli import main; main()", *args]
 
 
-def _environment(data_dir: Path, env: dict[str, str]) -> dict[str, str]:
+def _environment(data_dir: Path, env: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLANE_")}
     return {**kept, "STREAMLANE_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT), **env}
