@@ -18,7 +18,7 @@ from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
 from pipeline.receipt import Receipt
-from pipeline.records import JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class Broker(Protocol):
         """Return where each job stands; a tombstone counts. None: never heard of, or forgotten."""
 
     async def tasks(
-        self, queue: str, state: JobState, *, cursor: str | None, limit: int, match: TaskFilter = TaskFilter()
+        self, queue: str, state: JobState, *, cursor: str | None, limit: int, match: TaskFilter = ANY
     ) -> Page:
         """List jobs: pending and active newest first, scheduled and retry by due time, the ended newest first.
         The cursor survives deletes and inserts. Raises CursorInvalid, CursorExpired.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
@@ -39,6 +40,9 @@ class TaskFilter:
     type: str = ""
     scope: Scope | None = None
     error: str = ""
+
+
+ANY: Final = TaskFilter()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The document pipeline inside the test: an open session and documents worked to their end."""
 
-import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,12 +14,19 @@ LIMIT_S = 60
 
 async def ingest(*paths: Path, kb: str = "test", handlers: Iterable[Handler] = HANDLERS) -> list[Outcome]:
     """Bring files into a base and wait until each has ended."""
-    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
-        async with pipeline.workers(
-            pools=POOLS, handlers=handlers, services=services, awaiting=AWAITING_HANDLER, duties=services.duties
-        ):
-            opened = Session(pipeline, services)
-            return await bring_in(opened, kb, paths, wait=True, limit=LIMIT_S, quiet=True)
+    async with (
+        Pipeline.open() as pipeline,
+        open_services(pipeline) as services,
+        pipeline.workers(
+            pools=POOLS,
+            handlers=handlers,
+            services=services,
+            awaiting=AWAITING_HANDLER,
+            duties=services.duties,
+        ),
+    ):
+        opened = Session(pipeline, services)
+        return await bring_in(opened, kb, paths, wait=True, limit=LIMIT_S, quiet=True)
 
 
 def write(folder: Path, **texts: str) -> list[Path]:
@@ -32,8 +38,3 @@ def write(folder: Path, **texts: str) -> list[Path]:
         path.write_text(text)
         paths.append(path)
     return paths
-
-
-async def thread_free() -> None:
-    """Let threads that a closed session used come to their end."""
-    await asyncio.get_running_loop().shutdown_default_executor()
