@@ -12,7 +12,9 @@ from pipeline.runtime import Pipeline
 
 from tests.support.jobs import record
 from tests.support.waiting import stays_true, wait_until
-from tests.support.worker_process import Act, Diary, worker_processes
+from tests.support.worker_process import Act, Diary, WorkerProcess, worker_processes
+
+pytestmark = pytest.mark.slow
 
 LEASE_S = 2.0
 GRACE_S = 1.0
@@ -45,14 +47,20 @@ async def running(pipeline: Pipeline, diary: Diary, **job: Any) -> str:
     return receipt.id
 
 
+async def two_workers(pipeline: Pipeline, start: Any) -> dict[int, WorkerProcess]:
+    """By process id, once both live."""
+    workers = {worker.pid: worker for worker in (start(), start())}
+    await wait_until(lambda: worker_count(pipeline, 2), describe="both workers live", timeout=60)
+    return workers
+
+
 async def test_the_job_of_a_killed_worker_runs_elsewhere_and_a_crash_is_no_failure(
     pipeline: Pipeline, diary: Diary, start: Any
 ) -> None:
-    first = start()
+    workers = await two_workers(pipeline, start)
     job = await running(pipeline, diary, seconds=3)
-    start()
-    await wait_until(lambda: worker_count(pipeline, 2), describe="both workers live", timeout=30)
-    first.signal(signal.SIGKILL)
+    ((pid, _),) = diary.of("started", job)
+    workers[pid].signal(signal.SIGKILL)
     killed_at = time.monotonic()
     await wait_until(lambda: len(diary.of("started", job)) == 2, describe="it runs again", timeout=30)
     assert diary.of("started", job)[1][1] - killed_at <= LEASE_S + 2 + SLACK_S
@@ -65,18 +73,19 @@ async def test_the_job_of_a_killed_worker_runs_elsewhere_and_a_crash_is_no_failu
 async def test_a_frozen_worker_that_wakes_up_stops_its_handler_and_settles_nothing(
     pipeline: Pipeline, diary: Diary, start: Any
 ) -> None:
-    first = start()
+    workers = await two_workers(pipeline, start)
     job = await running(pipeline, diary, seconds=8)
-    second = start()
-    first.signal(signal.SIGSTOP)
+    ((frozen, _),) = diary.of("started", job)
+    workers[frozen].signal(signal.SIGSTOP)
     await wait_until(lambda: len(diary.of("started", job)) == 2, describe="it runs elsewhere", timeout=30)
-    first.signal(signal.SIGCONT)
+    workers[frozen].signal(signal.SIGCONT)
     woken_at = time.monotonic()
     await wait_until(lambda: diary.of("cancelled", job), describe="the first handler stops")
-    assert diary.of("cancelled", job)[0][0] == first.pid
+    assert diary.of("cancelled", job)[0][0] == frozen
     assert time.monotonic() - woken_at <= 2 + SLACK_S
     await pipeline.wait(job, timeout=30)
-    assert [pid for pid, _ in diary.of("ended", job)] == [second.pid]
+    (other,) = set(workers) - {frozen}
+    assert [pid for pid, _ in diary.of("ended", job)] == [other]
     found = await record(pipeline, job)
     assert (found.state, found.job.crashes, found.job.retried) == (JobState.COMPLETED, 1, 0)
 
@@ -140,10 +149,8 @@ async def test_a_worker_whose_handler_outlives_its_timeout_ends_itself_and_the_t
 async def test_a_blocked_event_loop_keeps_all_its_leases(
     pipeline: Pipeline, diary: Diary, start: Any
 ) -> None:
-    start()
+    await two_workers(pipeline, start)
     neighbour = await running(pipeline, diary, seconds=4 * LEASE_S)
-    start()
-    await wait_until(lambda: worker_count(pipeline, 2), describe="both workers live", timeout=30)
     blocking = await running(pipeline, diary, way="block", seconds=3 * LEASE_S)
     await pipeline.wait(blocking, timeout=30)
     await pipeline.wait(neighbour, timeout=30)
@@ -155,9 +162,8 @@ async def test_a_blocked_event_loop_keeps_all_its_leases(
 async def test_a_job_that_blocks_the_loop_beyond_its_own_limit_is_handed_on(
     pipeline: Pipeline, diary: Diary, start: Any
 ) -> None:
-    start()
+    await two_workers(pipeline, start)
     job = await running(pipeline, diary, way="block", seconds=8 * LEASE_S, timeout=1)
-    start()
     await wait_until(lambda: len(diary.of("started", job)) == 2, describe="it is handed on", timeout=30)
 
 
