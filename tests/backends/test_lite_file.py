@@ -19,6 +19,17 @@ from tests.backends.conftest import Open
 from tests.support.hand import Hand, ids, new, news, run_all
 
 
+def files_beside(path: Path) -> list[Path]:
+    return list(path.parent.iterdir())
+
+
+def damage(path: Path) -> None:
+    """Leave the first page and the last as they are."""
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 8192))
+
+
 async def test_everything_survives_a_restart(opened: Open) -> None:
     first = opened()
     pending, scheduled, active = new(), new(delay_ms=60_000), new()
@@ -46,17 +57,19 @@ async def test_closing_leaves_one_file_and_nothing_open(path: Path) -> None:
         await broker.enqueue([new()])
         leases.renew(await Hand(broker).take())
         await broker.close()
-    assert os.listdir(path.parent) == [path.name]
+    assert files_beside(path) == [path]
     assert (threading.active_count(), process.num_fds()) == (threads, files)
 
 
-async def test_a_broker_without_a_path_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_without_a_path_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     broker = LiteBroker.open(None)
     await broker.enqueue(news(3))
     assert len(await run_all(broker)) == 3
     await broker.close()
-    assert list(tmp_path.iterdir()) == []
+    assert files_beside(tmp_path / "any") == []
 
 
 async def test_the_folder_is_made(tmp_path: Path) -> None:
@@ -99,9 +112,7 @@ async def test_a_damaged_file_is_reported_with_what_to_do(path: Path, opened: Op
     broker = opened()
     await broker.enqueue(news(500))
     await broker.close()
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(os.urandom(path.stat().st_size - 8192))
+    damage(path)
     with pytest.raises(StoreUnavailable, match="damaged: stop all workers"):
         await run_all(opened())
 
@@ -109,7 +120,7 @@ async def test_a_damaged_file_is_reported_with_what_to_do(path: Path, opened: Op
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
 async def test_a_file_that_may_not_be_written_is_reported(path: Path, opened: Open) -> None:
     await opened().close()
-    path.chmod(0o400)
+    os.chmod(path, 0o400)  # noqa: PTH101 - pathlib is for other places than a coroutine
     with pytest.raises(StoreUnavailable, match="write permission"):
         LiteBroker.open(path)
 

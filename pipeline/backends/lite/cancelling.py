@@ -49,8 +49,7 @@ def _stop(transaction: Transaction, rows: Sequence[sqlite3.Row], cut: int) -> No
     ]
     transaction.run_many("tell_to_cancel", told)
     end(transaction, ends)
-    if rows:
-        transaction.signal()
+    transaction.signal()
 
 
 def _rooted(row: sqlite3.Row) -> int:
