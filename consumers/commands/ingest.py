@@ -15,7 +15,7 @@ from consumers.commands.progress import Stages
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, err, out, run, shown
 from consumers.knowledge.documents import Entry, Registered
-from consumers.knowledge.fates import Fate, fates
+from consumers.knowledge.fates import Fate, any_open, fates
 from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import KnowledgeBase
@@ -24,7 +24,7 @@ from pipeline.errors import ConfigurationError
 
 ABREAST: Final = 4
 """Files hashed and copied at once."""
-LOOK_S: Final = 0.1
+LOOK_S: Final = 0.2
 
 
 def ingest(
@@ -106,7 +106,7 @@ async def bring_in(
 
 async def _ended(opened: Session, kb: KnowledgeBase, idents: Sequence[str]) -> bool:
     async with opened.services.database.read() as sql:
-        if any(fate.status in OPEN for fate in (await fates(sql, idents)).values()):
+        if await any_open(sql, idents):
             return False
     waiting, _ = await opened.services.outbox.waiting()
     return not waiting and not await opened.pipeline.inspector.has_queued("knowledge_base", kb.id)

@@ -30,7 +30,19 @@ async def _queues(as_json: bool) -> int:
     if as_json:
         emit({"queues": [asdict(stat) | {"size": stat.size} for stat in stats]})
         return OK
-    columns = ["queue", "pool", "weight", "pending", "active", "scheduled", "retry", "archived", "processed", "failed", "oldest"]
+    columns = [
+        "queue",
+        "pool",
+        "weight",
+        "pending",
+        "active",
+        "scheduled",
+        "retry",
+        "archived",
+        "processed",
+        "failed",
+        "oldest",
+    ]
     table(
         columns,
         [

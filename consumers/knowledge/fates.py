@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Chunk, Image, Knowledge
-from contracts.knowledge import ImageStatus, ParseStatus
+from contracts.knowledge import OPEN, ImageStatus, ParseStatus
 from pipeline.store import BATCH
 
 
@@ -34,6 +34,15 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
             warnings = (*row.warnings, *unread.get(row.id, ()))
             found[row.id] = Fate(row.parse_status, row.error_message, chunks.get(row.id, 0), warnings)
     return found
+
+
+async def any_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> bool:
+    """Whether one of these documents has not ended."""
+    for start in range(0, len(knowledge_ids), BATCH):
+        some = Knowledge.id.in_(knowledge_ids[start : start + BATCH]), Knowledge.parse_status.in_(OPEN)
+        if await session.scalar(select(exists().where(*some))):
+            return True
+    return False
 
 
 async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, list[str]]:
