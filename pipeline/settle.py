@@ -5,6 +5,7 @@ from dataclasses import replace
 from contracts.jobs import Job
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
+from contracts.wire import cut
 from pipeline.broker import Delivery, Settlement
 from pipeline.failure import describe
 from pipeline.retry import RetryDelay
@@ -18,21 +19,22 @@ def settle(
         case None | Done():
             return Settlement(delivery, JobState.COMPLETED, job)
         case Cancel(reason=reason):
-            return Settlement(delivery, JobState.CANCELLED, job, error=reason)
+            return Settlement(delivery, JobState.CANCELLED, job, error=cut(reason))
         case Skip(reason=reason):
-            failed = replace(job, last_error=reason, last_failed_at=now)
-            return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.SKIP, error=reason)
+            error = cut(reason)
+            failed = replace(job, last_error=error, last_failed_at=now)
+            return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.SKIP, error=error)
         case Snooze(delay=seconds):
             return _later(delivery, JobState.SCHEDULED, job, round(seconds * 1000), now)
         case Retry(after=after, reason=reason):
-            return _failed(delivery, job, reason, after, delay, now)
+            return _failed(delivery, job, cut(reason), after, delay, now)
         case _:
             return _failed(delivery, job, describe(outcome), None, delay, now)
 
 
 def poison(delivery: Delivery, problem: str) -> Settlement:
     """Return the settlement of an envelope or payload that can never be understood."""
-    return Settlement(delivery, JobState.ARCHIVED, reason=ArchiveReason.POISON, error=problem)
+    return Settlement(delivery, JobState.ARCHIVED, reason=ArchiveReason.POISON, error=cut(problem))
 
 
 def unknown(delivery: Delivery, job: Job, *, snooze_ms: int, limit_ms: int, now: int) -> Settlement:

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from contracts.jobs import Job
+from contracts.outcomes import Cancel, Outcome, Retry, Skip
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import MAX_ERROR_BYTES, decode
 from pipeline.broker import Broker
@@ -216,6 +218,27 @@ async def test_whatever_a_handler_raises_its_worker_lives_and_the_error_is_recor
     assert "\x00" not in record.job.last_error
     good = await pipeline.enqueue(Work(n=2))
     await pipeline.wait(good.id, timeout=10)
+
+
+@pytest.mark.parametrize(
+    "say", [Skip, Cancel, lambda text: Retry(reason=text)], ids=["Skip", "Cancel", "Retry"]
+)
+@pytest.mark.parametrize("text", ["\ud800", "a\x00b", "x" * 1_000_000], ids=["surrogate", "NUL", "long"])
+async def test_whatever_reason_a_handler_gives_its_job_ends(
+    start: Start, say: Callable[[str], Outcome], text: str
+) -> None:
+    async def saying(job: Work, ctx: Context) -> None:
+        raise say(text)
+
+    pipeline = await start(on(Work, saying))
+    receipt = await pipeline.enqueue(Work(), max_retry=0)
+
+    async def ended() -> bool:
+        return await state(pipeline.broker, receipt.id) in {JobState.ARCHIVED, JobState.CANCELLED}
+
+    await wait_until(ended, describe="it has ended")
+    record = await pipeline.inspector.job(receipt.id)
+    assert len(record.job.last_error.encode()) <= MAX_ERROR_BYTES
 
 
 async def test_an_envelope_of_poison_can_be_seen_by_people(store: Broker, hand: Hand) -> None:

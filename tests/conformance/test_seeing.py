@@ -1,7 +1,5 @@
 """What people and tools see: one job, pages that survive what changes under them, figures a queue."""
 
-import random
-
 import pytest
 from contracts.jobs import Scope
 from contracts.outcomes import Retry, Skip
@@ -228,26 +226,3 @@ async def test_a_worker_that_says_nothing_any_more_is_no_longer_listed(store: Br
         return await store.workers() == []
 
     await wait_until(gone, describe="its time is over")
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_pages_stay_whole_under_random_changes(store: Broker, hand: Hand, seed: int) -> None:
-    """What was there from the first page to the last is told exactly once, whatever comes and goes meanwhile."""
-    chance = random.Random(seed)
-    stay = ids(await put(store, hand, JobState.ARCHIVED, 8))
-    passing = ids(await put(store, hand, JobState.ARCHIVED, 8))
-    told: list[str] = []
-    cursor = None
-    while True:
-        page = await store.tasks("default", JobState.ARCHIVED, cursor=cursor, limit=chance.randint(1, 4))
-        told += [record.job.id for record in page.records]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-        for _ in range(chance.randint(0, 2)):
-            if passing and chance.random() < 0.6:
-                await store.delete(passing.pop(chance.randrange(len(passing))))
-            else:
-                passing += ids(await put(store, hand, JobState.ARCHIVED, 1))
-    assert [i for i in told if i in stay] == stay[::-1]
-    assert len(told) == len(set(told))
