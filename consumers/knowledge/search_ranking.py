@@ -67,7 +67,7 @@ def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
     ranked = [
         Ranked(*key, score / full, tuple(kinds[key]), digests.get(key)) for key, score in scores.items()
     ]
-    return _spread(_lend(sorted(ranked, key=_worth)))[:limit]
+    return _spread(_lend(sorted(ranked, key=_worth)), limit)
 
 
 def _by_sort(ranking: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -100,15 +100,16 @@ def _joined(passage: Ranked, summary: Ranked) -> Ranked:
     return replace(passage, score=passage.score + summary.score, kinds=(*passage.kinds, *summary.kinds))
 
 
-def _spread(ranked: Sequence[Ranked]) -> list[Ranked]:
+def _spread(ranked: Sequence[Ranked], limit: int) -> list[Ranked]:
     """Mix the page: no document fills it, and a copy of a document does not repeat it."""
     seen: Counter[str | int] = Counter()
-    spread = []
+    worth = []
     for one in ranked:
         marks = [mark for mark in (one.knowledge_id, one.digest) if mark is not None]
-        spread.append(replace(one, score=one.score * AGAIN ** max(seen[mark] for mark in marks)))
+        worth.append((one.score * AGAIN ** max(seen[mark] for mark in marks), one))
         seen.update(marks)
-    return sorted(spread, key=_worth)
+    page = sorted(worth, key=lambda pair: (-pair[0], *_worth(pair[1])))[:limit]
+    return [replace(one, score=score) for score, one in page]
 
 
 @dataclass(frozen=True, slots=True)

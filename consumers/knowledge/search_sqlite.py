@@ -30,10 +30,8 @@ from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, Vect
 from pipeline.store.engine import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
 
 MAX_HITS: Final = 100
-WORDS_DEPTH: Final = 3 * RANK_DEPTH  # deeper, because entries are then ranked among their like
 POSTINGS: Final = 4_000  # read for one query: what more words match is common words, which tell nothing
 BATCH: Final = 500  # ids in one statement
-
 
 _entries = table("search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind")))
 _words = table("search_words", column("rowid"))
@@ -58,8 +56,9 @@ _COUNT_DROP = sql(
     "INSERT INTO search_versions (kb_id, drops) VALUES (:kb_id, 1) ON CONFLICT (kb_id) DO UPDATE SET drops = drops + 1"
 )
 _FREQUENCIES = sql(
-    "SELECT asked.value ->> 0 AS pattern, (SELECT coalesce(sum(doc), 0) FROM search_vocabulary"
-    " WHERE term >= asked.value ->> 1 AND term <= asked.value ->> 2) AS frequency FROM json_each(:asked) asked"
+    "SELECT json_extract(asked.value, '$[0]') AS pattern, (SELECT coalesce(sum(doc), 0) FROM search_vocabulary"
+    " WHERE term >= json_extract(asked.value, '$[1]') AND term <= json_extract(asked.value, '$[2]')) AS frequency"
+    " FROM json_each(:asked) asked"
 )
 _BY_WORDS = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest FROM (SELECT rowid AS seq,"
@@ -190,7 +189,7 @@ def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[
         return []
     bases = " OR ".join(f'"{_token(kb_id)}"' for kb_id in kb_ids)
     match = f"base : ({bases}) AND words : ({' OR '.join(chosen)})"
-    return _candidates(connection.execute(_BY_WORDS, {"query": match, "depth": WORDS_DEPTH}))
+    return _candidates(connection.execute(_BY_WORDS, {"query": match, "depth": RANK_DEPTH}))
 
 
 def _candidates(rows: Iterable[Any]) -> list[Candidate]:
