@@ -138,6 +138,14 @@ async def test_a_slot_of_an_older_attempt_closes_without_moving_the_newer_one(li
     assert await library.status(new[0]) is ParseStatus.FINALIZING
 
 
+async def test_a_picture_of_an_older_attempt_starts_no_post_processing(library):
+    old = await started(library, pictures=1)
+    await library.register(content="two")
+    await library.do(begin_processing, old[0], 2)
+    assert await library.do(finish_slot, ids.image_job(*old, 0), *old) is Finish.CLOSED
+    assert not any(isinstance(job, KnowledgePostProcess) for job in library.queue.waiting.values())
+
+
 async def test_slots_closed_at_once_by_two_processes_complete_the_document_once(library):
     place = await started(library)
     kids = children(library, *place, parts=20)
