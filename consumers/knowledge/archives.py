@@ -62,7 +62,7 @@ def identify(file: BinaryIO, suffix: str, limits: Limits) -> str:
 def opened(file: BinaryIO) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, ValueError, OSError, RuntimeError) as error:
         raise UnreadableDocument(DAMAGED) from error
 
 

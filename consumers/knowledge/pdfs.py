@@ -23,6 +23,8 @@ DPI = 150
 POINTS = 72  # an inch has
 A4 = (0, 0, 595, 842)
 MIME = "application/pdf"
+MOST_STRUCTURED_PAGES = 1000  # the time for a page grows with their number
+MOST_STRUCTURED_CHARS = 4_000_000  # some 20 seconds; of what follows only the lines are read
 LEAST_OF_A_COMPOUND = 4  # letters: shorter ones are prefixes and syllables more often than words
 WORD = re.compile(r"\w+")
 BROKEN_WORD = re.compile(r"(\w+)- (\w+)")
@@ -33,7 +35,7 @@ class Pdf:
     text: str
     title: str | None
     pages: int
-    pictures: list[Found]
+    pictures: Iterator[Found]  # found one by one, so that those over a limit cost nothing
 
 
 def read(path: Path, limits: Limits) -> Pdf:
@@ -46,15 +48,17 @@ def read(path: Path, limits: Limits) -> Pdf:
     except Exception:
         if document is None:
             raise
-    count = int(document.page_count) if document is not None else len(lines)
+    count = len(lines) or int(document.page_count)
+    lines += [""] * (count - len(lines))
     texts: list[str] = []
-    pictures: list[Found] = []
-    for page in range(count):
-        plain = lines[page] if page < len(lines) else ""
-        texts.append(_agreed(_structure_by_oxide(document, page), plain))
-        if len(pictures) <= limits.pictures:
-            pictures += _pictures(path, document, page, texts[-1], limits)
-    return Pdf("\n\n".join(filter(None, texts)), title, count, pictures)
+    structured = 0
+    for page, plain in enumerate(lines):
+        if page < MOST_STRUCTURED_PAGES and structured < MOST_STRUCTURED_CHARS:
+            texts.append(_agreed(_structure_by_oxide(document, page), plain))
+            structured += len(plain)
+        else:
+            texts.append(plain)
+    return Pdf("\n\n".join(filter(None, texts)), title, count, _pictures(path, document, texts, limits))
 
 
 def _lines_by_pdfium(path: Path) -> tuple[list[str], str | None]:
@@ -119,18 +123,18 @@ def _joined(html: str) -> str:
     return BROKEN_WORD.sub(whole, html)
 
 
-def _pictures(path: Path, document: Any, page: int, text: str, limits: Limits) -> Iterator[Found]:
-    """The pictures in a page; of a scan, which has no text, the page itself as one picture."""
-    images: list[dict[str, Any]] = []
-    if document is not None:
-        with _tolerated():
-            images = document.extract_image_bytes(page)
-    if (images or document is None) and sum(map(str.isalnum, text)) < FEWEST_LETTERS:
-        with _tolerated():
-            yield Found("image/png", _rendered(path, document, page, limits), page + 1, scan=True)
-            return
-    for image in images:
-        yield Found(f"image/{image['format']}", image["data"], page + 1)
+def _pictures(path: Path, document: Any, texts: list[str], limits: Limits) -> Iterator[Found]:
+    """The pictures in the pages; of a scan, which has no text, the page itself as one picture."""
+    for page, text in enumerate(texts):
+        images: list[dict[str, Any]] = []
+        if document is not None:
+            with _tolerated():
+                images = document.extract_image_bytes(page)
+        if (images or document is None) and sum(map(str.isalnum, text)) < FEWEST_LETTERS:
+            with _tolerated():
+                images = [{"format": "png", "data": _rendered(path, document, page, limits), "scan": True}]
+        for image in images:
+            yield Found(f"image/{image['format']}", image["data"], page + 1, image.get("scan", False))
 
 
 def _rendered(path: Path, document: Any, page: int, limits: Limits) -> bytes:

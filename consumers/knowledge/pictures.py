@@ -84,20 +84,20 @@ def worth_reading(
     """The pictures that may hold words, each once, within the limits, and a warning for what is left out."""
     taken: list[ExtractedImage] = []
     seen: set[bytes] = set()
-    room, left_out = limits.pictures_mb << 20, 0
+    room, too_big = limits.pictures_mb << 20, 0
     for mime, data, page, scan in found:
         if not (scan or _may_hold_words(data)) or (digest := hashlib.sha256(data).digest()) in seen:
             continue
+        if len(taken) == limits.pictures:
+            return tuple(taken), (f"only the first {limits.pictures} pictures were kept",)
         seen.add(digest)
         width, height = size(data) or (0, 0)
-        fits = width * height <= limits.picture_pixels and len(data) <= min(limits.picture_mb << 20, room)
-        if not fits or len(taken) == limits.pictures:
-            left_out += 1
+        if width * height > limits.picture_pixels or len(data) > min(limits.picture_mb << 20, room):
+            too_big += 1
             continue
         room -= len(data)
         taken.append(ExtractedImage(data, mime, page, len(taken)))
-    what = "picture was" if left_out == 1 else "pictures were"
-    return tuple(taken), (f"{left_out} {what} left out: too many or too big",) if left_out else ()
+    return tuple(taken), (f"pictures left out because they are too big: {too_big}",) if too_big else ()
 
 
 def _may_hold_words(data: bytes) -> bool:
@@ -119,9 +119,10 @@ def _size_of_jpeg(data: bytes) -> tuple[int, int] | None:
 def _size_of_webp(data: bytes) -> tuple[int, int] | None:
     match data[12:16]:
         case b"VP8X":
-            return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+            width, more_width, height, more_height = struct.unpack("<HBHB", data[24:30])
+            return 1 + (width | more_width << 16), 1 + (height | more_height << 16)
         case b"VP8L":
-            bits = int.from_bytes(data[21:25], "little")
+            (bits,) = struct.unpack("<I", data[21:25])
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
         case b"VP8 ":
             width, height = struct.unpack("<HH", data[26:30])

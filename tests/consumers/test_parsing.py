@@ -258,14 +258,22 @@ class TestLimits:
         assert [image.data for image in document.images] == [png(100, 100), png(100, 100, 7)]
         assert document.warnings == ()
 
-    def test_pictures_over_the_limits_are_left_out_with_a_warning(self, tmp_path):
-        media = [("word/media/huge.png", png(30_000, 30_000))]
-        media += [(f"word/media/{shade}.png", png(100, 100, shade)) for shade in range(5)]
+    @pytest.mark.parametrize(
+        ("limits", "kept", "warning"),
+        [
+            (Limits(pictures=3), 3, "only the first 3 pictures were kept"),
+            (Limits(picture_pixels=20_000), 4, "pictures left out because they are too big: 1"),
+            (Limits(), 5, None),
+        ],
+    )
+    def test_pictures_over_the_limits_are_left_out_with_a_warning(self, tmp_path, limits, kept, warning):
+        media = [(f"word/media/{shade}.png", png(100, 100, shade)) for shade in range(4)]
+        media.append(("word/media/huge.png", png(300, 300)))
         path = tmp_path / "a.docx"
         path.write_bytes(docx("x", *media))
-        document = parse_document(path, "a.docx", Limits(pictures=3))
-        assert len(document.images) == 3
-        assert document.warnings == ("3 pictures were left out: too many or too big",)
+        document = parse_document(path, "a.docx", limits)
+        assert len(document.images) == kept
+        assert document.warnings == ((warning,) if warning else ())
 
     def test_an_archive_in_a_document_is_not_opened(self, read):
         inner = zipped([("deep.txt", "secret words")])
