@@ -6,11 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, emit, out, run, shown, table
-from contracts.states import JobState
+from consumers.knowledge.documents import cancel as cancel_document
+from contracts.fences import coverage
+from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
 from contracts.topology import queue as known_queue
 from pipeline import JobRecord, Pipeline
+from pipeline.errors import JobNotFound
 
 jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
 
@@ -120,19 +124,38 @@ def cancel(job_id: JobId, as_json: AsJson = False) -> None:
 
 
 async def _cancel(job_id: str, as_json: bool) -> int:
-    async with Pipeline.open() as pipeline:
-        outcome = await pipeline.inspector.cancel(job_id)
+    async with session() as opened:
+        outcome = await cancel_job(opened, job_id)
     said = {
         "cancelled": "cancelled",
         "signalled": "told to stop; it runs until its handler notices",
         "too_late": "too late: it has ended",
         "not_found": "no job has this id (any more)",
-    }[outcome.value]
+    }[outcome]
     if as_json:
-        emit({"id": job_id, "outcome": outcome.value})
+        emit({"id": job_id, "outcome": outcome})
     else:
         out.print(said)
-    return OK if outcome.value in {"cancelled", "signalled"} else FAILED
+    return OK if outcome in {"cancelled", "signalled"} else FAILED
+
+
+async def cancel_job(opened: Session, job_id: str) -> str:
+    """Cancel a job and return what that came to. One that a document waits for takes the document with it: it would stay open for ever."""
+    try:
+        record = await opened.pipeline.inspector.job(job_id)
+    except JobNotFound:
+        return "not_found"
+    if record.state not in TERMINAL and coverage("knowledge").covers(record.job.type):
+        for scope in record.job.scopes:
+            if scope.kind == "knowledge":
+                async with opened.services.outbox.transaction() as sql:
+                    await cancel_document(sql, scope.id)
+                done = await opened.pipeline.inspector.cancel_scope(scope.kind, scope.id)
+                if job_id in done.cancelled:
+                    return "cancelled"
+                if job_id in done.signalled:
+                    return "signalled"
+    return (await opened.pipeline.inspector.cancel(job_id)).value
 
 
 @jobs.command("run-now")

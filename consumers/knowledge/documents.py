@@ -82,6 +82,8 @@ class Begin(StrEnum):
         return self in {Begin.STARTED, Begin.AGAIN}
 
 
+CANCELLED: Final = "cancelled by a person; ingest it again to take it up"
+
 _STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
 
 
@@ -208,6 +210,25 @@ async def fail(
         await drop_contents(session, index, knowledge_id)
         await Attempt(session, knowledge_id, attempt).fail(message, code)
     return bool(moved)
+
+
+async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
+    """Pending, processing, finalizing → cancelled; what was written of the document stays (facts 1.20).
+
+    False if there was nothing to cancel.
+    """
+    attempt = await session.scalar(
+        update(Knowledge)
+        .where(Knowledge.id == knowledge_id, Knowledge.parse_status.in_(sources("cancel")))
+        .values(parse_status=ParseStatus.CANCELLED, error_message=CANCELLED, updated_at=now_ms())
+        .returning(Knowledge.attempt),
+        execution_options={"synchronize_session": False},
+    )
+    if attempt is None:
+        return False
+    await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
+    await Attempt(session, knowledge_id, attempt).cancel()
+    return True
 
 
 async def document(session: AsyncSession, knowledge_id: str) -> Knowledge | None:

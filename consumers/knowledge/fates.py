@@ -27,7 +27,7 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
     for start in range(0, len(knowledge_ids), BATCH):
         some = knowledge_ids[start : start + BATCH]
         counts = select(Chunk.knowledge_id, func.count()).where(Chunk.knowledge_id.in_(some))
-        chunks = dict(row.t for row in await session.execute(counts.group_by(Chunk.knowledge_id)))
+        chunks = {row[0]: row[1] for row in await session.execute(counts.group_by(Chunk.knowledge_id))}
         unread = await _unread(session, some)
         documents = select(Knowledge.id, Knowledge.parse_status, Knowledge.error_message, Knowledge.warnings)
         for row in await session.execute(documents.where(Knowledge.id.in_(some))):
@@ -66,4 +66,4 @@ async def sources_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Map
     rows = await session.execute(
         select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(knowledge_ids))
     )
-    return dict(row.t for row in rows)
+    return {row[0]: row[1] for row in rows}

@@ -109,6 +109,11 @@ class Attempt:
         ]
         await insert_new(self.session, table_of(Span), rows)
 
+    async def cancel(self) -> None:
+        """End all that runs, because a person told the document to stop."""
+        stopped = Ending(status=SpanStatus.CANCELLED, code=SpanCode.USER_CANCELLED)
+        await self._end([], stopped, now_ms())
+
     async def open_part(
         self,
         stage: Stage,

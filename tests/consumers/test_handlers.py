@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consumers.commands.session import HANDLERS
+from consumers.commands.ingest import bring_in
+from consumers.commands.queues import cancel_job
+from consumers.commands.session import HANDLERS, Session
 from consumers.knowledge.documents import Entry
+from consumers.services import open_services
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
-from pipeline import Handler
+from contracts.states import JobState
+from pipeline import Handler, Pipeline
 
 from tests.support.end_state import end_state
 from tests.support.platform import ingest, write
@@ -116,3 +120,15 @@ async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_pa
     (mended,) = await ingest(path)
     assert (first.fate.status, again.entry) == (ParseStatus.FAILED, Entry.RETRIED)
     assert (mended.fate.status, mended.entry) == (ParseStatus.COMPLETED, Entry.CHANGED)
+
+
+async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(tmp_path: Path) -> None:
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+        opened = Session(pipeline, services)
+        (waiting,) = await bring_in(opened, "test", [path], wait=False, limit=1, quiet=True)
+        page = await pipeline.inspector.tasks("default", JobState.PENDING)
+        said = await cancel_job(opened, page.records[0].job.id)
+    assert (waiting.fate.status, said) == (ParseStatus.PENDING, "cancelled")
+    (again,) = await ingest(path)
+    assert (again.entry, again.fate.status) == (Entry.RETRIED, ParseStatus.COMPLETED)
