@@ -11,6 +11,7 @@ import structlog
 from contracts.jobs import JobPayload
 from contracts.states import JobState
 from pipeline.broker import Delivery
+from pipeline.client import Enqueue
 from pipeline.handlers import Context
 from pipeline.runtime import Pipeline
 
@@ -73,6 +74,22 @@ async def test_no_more_is_claimed_than_there_are_slots(pipeline: Pipeline) -> No
     assert gate.most == 2
 
 
+async def test_a_slot_that_comes_free_is_one_slot(pipeline: Pipeline) -> None:
+    gate, most = Gate(), 0
+
+    async def quick(_job: JobPayload, _ctx: Context) -> None:
+        nonlocal most
+        most = max(most, await active(pipeline))
+
+    await pipeline.enqueue(Work())
+    async with working(pipeline, handles(gate), handles(quick, Chat)):
+        await wait_until(lambda: gate.inside == 1, describe="one slot is taken")
+        for receipt in await pipeline.enqueue_many([Chat(n=n) for n in range(8)]):
+            await pipeline.wait(receipt.id, timeout=5)
+        gate.opened.set()
+    assert most == 2
+
+
 async def test_a_slot_is_free_only_when_the_end_of_its_job_is_confirmed(
     pipeline: Pipeline, faults: Faults
 ) -> None:
@@ -98,11 +115,12 @@ async def test_whatever_is_lost_each_job_runs_once_and_no_crash_is_counted(
     gate = Gate()
     gate.opened.set()
     faults.lose(loss, method)
-    receipts = await pipeline.enqueue_many([Work(n=n) for n in range(5)])
+    receipts = await pipeline.enqueue_many([Enqueue(Work(n=n), retention=60) for n in range(5)])
     async with working(pipeline, handles(gate)):
         for receipt in receipts:
             await pipeline.wait(receipt.id, timeout=5)
     assert faults.waiting(method) == 0
+    assert [(await record(pipeline, receipt.id)).job.crashes for receipt in receipts] == [0] * 5
     assert Counter(gate.started) == dict.fromkeys([receipt.id for receipt in receipts], 1)
 
 
