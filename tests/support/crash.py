@@ -1,19 +1,17 @@
 """Real processes on the same store, to be killed and frozen: workers that do `tests.support.work`, and a churn.
 
-python -m tests.support.crash worker '{"settings": …}'
+They are forked from one server that has imported everything, because an import takes longer than most tests.
 """
 
 import asyncio
-import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import contracts.jobs
 from contracts.outcomes import Retry, Snooze
@@ -25,22 +23,23 @@ from tests.support.hand import Hand, new, settlement
 from tests.support.waiting import wait_until
 from tests.support.work import TYPES, Work, work
 
-ROOT = Path(__file__).parents[2]
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
 
 
 class Process:
     """A process of ours. It ends with the test, at the latest."""
 
     def __init__(self, role: str, settings: Mapping[str, Any], **options: Any) -> None:
-        told = json.dumps({"settings": settings, **options}, default=str)
-        command = [sys.executable, "-m", "tests.support.crash", role, told]
-        self._popen = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
-        self.pid = self._popen.pid
+        self._process = FORKS.Process(target=be, args=(role, {"settings": dict(settings), **options}))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
 
     def kill(self) -> None:
         """End it at once, without a word."""
-        self._popen.kill()
-        self._popen.wait()
+        self._process.kill()
+        self._process.join()
 
     def freeze(self) -> None:
         """Stop its time."""
@@ -51,14 +50,15 @@ class Process:
         os.kill(self.pid, signal.SIGCONT)
 
     def ask_to_stop(self) -> None:
-        self._popen.terminate()
+        self._process.terminate()
 
     async def ended(self, *, timeout: float = 20) -> int:
         """Its exit code, once it has one."""
         await wait_until(
-            lambda: self._popen.poll() is not None, describe=f"process {self.pid} ended", timeout=timeout
+            lambda: not self._process.is_alive(), describe=f"process {self.pid} ended", timeout=timeout
         )
-        return self._popen.returncode
+        assert self._process.exitcode is not None
+        return self._process.exitcode
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,6 +67,7 @@ class Process:
         with suppress(ProcessLookupError):
             self.thaw()
         self.kill()
+        self._process.close()
 
 
 async def worker(settings: Mapping[str, Any]) -> int:
@@ -112,6 +113,7 @@ async def _lane(store: Broker, chance: random.Random, confirm: Callable[[str], N
 
 ROLES: Mapping[str, Callable[..., Coroutine[Any, Any, int]]] = {"worker": worker, "churn": churn}
 
-if __name__ == "__main__":
-    role, told = sys.argv[1:]
-    sys.exit(asyncio.run(ROLES[role](**json.loads(told))))
+
+def be(role: str, told: Mapping[str, Any]) -> None:
+    """What a process of ours does, until the end."""
+    sys.exit(asyncio.run(ROLES[role](**told)))
