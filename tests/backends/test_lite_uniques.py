@@ -51,6 +51,16 @@ async def test_a_replacing_enqueue_runs_with_its_own_payload_limits_and_scopes(
     assert not await broker.has_queued(OTHER)
 
 
+async def test_a_re_run_holds_the_key_as_its_enqueue_asked(broker: LiteBroker, hand: Hand) -> None:
+    first = await active(broker, hand, DEBOUNCE)
+    until_started = Unique("k", until="started", on_conflict="debounce")
+    await broker.enqueue([new(unique=until_started)])
+    await hand.settle(first)
+    await run_again(hand)
+    (other,) = await broker.enqueue([new(unique=until_started)])
+    assert not other.duplicate, "the key was free from the start of the re-run"
+
+
 @pytest.mark.parametrize("end", [None, Skip("no use"), ValueError("last attempt")], ids=str)
 async def test_however_a_job_ends_who_waited_for_its_end_has_a_turn(
     broker: LiteBroker, hand: Hand, end: BaseException | None

@@ -102,4 +102,5 @@ def _run_again(transaction: Transaction, row: sqlite3.Row) -> None:
     note["due"] = transaction.due_at(max(note["due"], transaction.now))
     transaction.run_many("delete_scope", scopes_of(row["scopes"], row["seq"]))
     transaction.run("rerun_job", seq=row["seq"], **note)
+    transaction.run("keep_unique", type=row["type"], key=row["unique_key"], id=row["id"], **note)
     transaction.run_many("insert_scope", scopes_of(note["scopes"], row["seq"]))

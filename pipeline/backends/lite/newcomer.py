@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.jobs import Job
+from contracts.jobs import Job, Unique
 
 
 @dataclass(slots=True)
@@ -44,9 +44,12 @@ class Newcomer:
             self.due if waits else None,
         )
 
-    def note(self, *, with_data: bool) -> str:
+    def note(self, now: int, *, with_data: bool) -> str:
         """Return what an active job keeps of this enqueue until it ends."""
+        unique = self.job.unique
         fields = {
+            "until": unique.until if unique else "done",
+            "expires_at": lock_end(unique, now) if unique else None,
             "due": self.due,
             "root_at": self.root_at,
             "deadline": self.job.deadline,
@@ -55,3 +58,8 @@ class Newcomer:
             "scopes": self.scopes,
         }
         return json.dumps(fields)
+
+
+def lock_end(unique: Unique, now: int) -> int | None:
+    """Return when a lock taken now ends; None where it ends with its job."""
+    return now + round(unique.ttl * 1000) if unique.until == "ttl" else None

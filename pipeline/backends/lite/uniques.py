@@ -5,7 +5,7 @@ import sqlite3
 from contracts.jobs import Job
 from contracts.states import WAITING, JobState
 from pipeline.backends.lite.ending import End, end
-from pipeline.backends.lite.newcomer import Newcomer
+from pipeline.backends.lite.newcomer import Newcomer, lock_end
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.receipt import Receipt
 
@@ -36,14 +36,13 @@ def take(transaction: Transaction, job: Job) -> None:
     """Take the lock; whoever had it has lost it."""
     if job.unique is None:
         return
-    expires = transaction.now + round(job.unique.ttl * 1000) if job.unique.until == "ttl" else None
     transaction.run(
         "take_unique",
         type=job.type,
         key=job.unique.key,
         id=job.id,
         until=job.unique.until,
-        expires_at=expires,
+        expires_at=lock_end(job.unique, transaction.now),
     )
 
 
@@ -52,6 +51,6 @@ def _coalesce(transaction: Transaction, older: sqlite3.Row, newcomer: Newcomer, 
     if on_conflict == "debounce" and state in {JobState.SCHEDULED, JobState.RETRY}:
         transaction.run("move_due", seq=older["seq"], due=transaction.due_at(newcomer.due))
     elif on_conflict != "drop" and state is JobState.ACTIVE:
-        note = newcomer.note(with_data=on_conflict == "replace")
+        note = newcomer.note(transaction.now, with_data=on_conflict == "replace")
         transaction.run("note_rerun", seq=older["seq"], rerun=note)
     return Receipt(older["id"], state, duplicate=True)
