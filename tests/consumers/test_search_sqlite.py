@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from consumers.knowledge.search import EntryKind
+from consumers.knowledge.search_ranking import RANK_DEPTH
+from consumers.knowledge.search_sqlite import POSTINGS
 
 from tests.support.indexes import MODEL, direction, entry, open_index
 
@@ -244,11 +246,19 @@ async def test_a_thousand_entries_are_put_at_once_and_replaced(index):
     assert await index.drop("d38") == 20
 
 
-async def test_common_words_do_not_hide_the_rare_one(index):
-    await index.put(
-        *(entry(f"d{n}/1", "the duck of the pond " * 5) for n in range(5_000)), entry("x/1", "the okapi")
-    )
-    assert (await index.found("the okapi of the pond"))[0] == "x/1"
+async def test_words_that_most_texts_share_are_not_even_read(index):
+    common = (entry(f"d{n}/1", "the duck of the pond " * 5) for n in range(POSTINGS + 1))
+    await index.put(*common, entry("x/1", "the okapi"))
+    assert await index.found("the okapi of the pond") == ["x/1"]
+    assert len(await index.found("the pond")) == 10, "unless nothing rarer was asked for"
+
+
+async def test_what_is_gone_takes_no_place_among_the_best(index):
+    await index.put(*(entry(f"d{n}/1", "duck") for n in range(2 * RANK_DEPTH)))
+    async with index.database.transaction() as session:
+        await index.store.drop_base(session, "kb")
+    await index.put(entry("a/1", "a duck among many other birds of the pond " * 20))
+    assert await index.found("duck") == ["a/1"]
 
 
 async def test_the_same_question_gives_the_same_hits(index):
