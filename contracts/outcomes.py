@@ -8,7 +8,14 @@ from typing import Final
 
 
 class Outcome(Exception):  # noqa: N818 - said by a handler, not an error
-    """Said by a handler instead of a plain return."""
+    """Said by a handler instead of a plain return. What it was made of is in `args`, so that it can be sent to another
+    process; its text is the reason.
+    """
+
+    reason = ""
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Done(Outcome):
@@ -21,7 +28,7 @@ class Retry(Outcome):
     def __init__(self, after: float | None = None, reason: str = "retry asked for by the handler") -> None:
         if after is not None and after < 0:
             raise ValueError("Retry(after=…) takes seconds from now: 0 or more")
-        super().__init__(reason)
+        super().__init__(after, reason)
         self.after = after
         self.reason = reason
 
@@ -35,9 +42,9 @@ class Snooze(Outcome):
     def __init__(self, delay: float, reason: str = "") -> None:
         if delay < MIN_SNOOZE_S:
             raise ValueError(f"Snooze(delay) takes at least {MIN_SNOOZE_S} seconds, got {delay}")
-        super().__init__(reason or f"snoozed for {delay:g} s")
+        super().__init__(delay, reason)
         self.delay = delay
-        self.reason = reason
+        self.reason = reason or f"snoozed for {delay:g} s"
 
 
 class Cancel(Outcome):

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from contracts.outcomes import MIN_SNOOZE_S, Cancel, Done, Outcome, Retry, Skip, Snooze
 
@@ -12,6 +14,16 @@ def test_the_outcomes_are_a_closed_set() -> None:
 def test_each_may_be_raised_as_well_as_returned(outcome: Outcome) -> None:
     with pytest.raises(type(outcome)):
         raise outcome
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Done(), Retry(), Retry(5, "busy"), Snooze(3), Snooze(3, "early"), Cancel("no"), Skip("no")],
+    ids=str,
+)
+def test_each_comes_back_from_another_process_as_it_was(outcome: Outcome) -> None:
+    back = pickle.loads(pickle.dumps(outcome))
+    assert (type(back), vars(back), str(back)) == (type(outcome), vars(outcome), str(outcome))
 
 
 def test_a_retry_without_a_time_leaves_it_to_the_policy() -> None:

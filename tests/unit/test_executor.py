@@ -230,6 +230,23 @@ async def test_what_a_child_process_raises_is_the_failure(pipeline: Pipeline) ->
     assert (await record(pipeline, receipt.id)).job.last_error.startswith("ValueError: no 7")
 
 
+def child_snoozes(job: Work) -> Snooze:
+    if job.n:
+        raise Snooze(30)
+    return Snooze(30)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+async def test_an_outcome_comes_back_from_a_child_process(pipeline: Pipeline, n: int) -> None:
+    receipt = await pipeline.enqueue(Work(n=n))
+
+    async def put_off() -> bool:
+        return (await record(pipeline, receipt.id)).state is JobState.SCHEDULED
+
+    async with working(pipeline, handles(child_snoozes, offload="process")):
+        await wait_until(put_off, describe="the job is put off", timeout=20)
+
+
 def raw(**fields: Any) -> NewJob:
     """An envelope as another program may write it."""
     return NewJob(
