@@ -84,6 +84,10 @@ class Begin(StrEnum):
 
 CANCELLED: Final = "cancelled by a person; ingest it again to take it up"
 
+_SUMMARY_GIVEN_UP: Final = case(
+    (Knowledge.summary_status.in_((SummaryStatus.PENDING, SummaryStatus.PROCESSING)), SummaryStatus.FAILED),
+    else_=Knowledge.summary_status,
+)
 _STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
 
 
@@ -220,7 +224,12 @@ async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
     attempt = await session.scalar(
         update(Knowledge)
         .where(Knowledge.id == knowledge_id, Knowledge.parse_status.in_(sources("cancel")))
-        .values(parse_status=ParseStatus.CANCELLED, error_message=CANCELLED, updated_at=now_ms())
+        .values(
+            parse_status=ParseStatus.CANCELLED,
+            summary_status=_SUMMARY_GIVEN_UP,
+            error_message=CANCELLED,
+            updated_at=now_ms(),
+        )
         .returning(Knowledge.attempt),
         execution_options={"synchronize_session": False},
     )

@@ -3,9 +3,17 @@
 import pytest
 from consumers.knowledge import ids
 from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import Begin, Entry, begin_processing, decide_begin, decide_entry, fail
+from consumers.knowledge.documents import (
+    Begin,
+    Entry,
+    begin_processing,
+    cancel,
+    decide_begin,
+    decide_entry,
+    fail,
+)
 from consumers.knowledge.slots import Finalizing, begin_finalizing, finish_slot
-from contracts.knowledge import ParseStatus
+from contracts.knowledge import ParseStatus, SummaryStatus
 from contracts.payloads.documents import DocumentProcess
 
 from tests.support.library import children, open_library, parsed
@@ -162,6 +170,33 @@ async def test_failing_leaves_nothing_findable_and_no_open_slot(library, stage):
 async def test_a_completed_document_cannot_fail(library):
     found = await completed(library)
     assert not await library.do(fail, library.index, found.knowledge_id, 1, "too late")
+    assert await library.status(found.knowledge_id) is ParseStatus.COMPLETED
+
+
+@pytest.mark.parametrize("stage", ["pending", "processing", "finalizing"])
+async def test_a_cancelled_document_keeps_what_was_written_and_waits_for_nothing(library, stage):
+    found = await library.register()
+    place = found.knowledge_id, 1
+    if stage != "pending":
+        await library.do(begin_processing, *place)
+    if stage == "finalizing":
+        await library.do(store_parsed, library.index, *place, parsed("ducks swim"))
+        await library.do(begin_finalizing, *place, children(library, *place))
+    assert await library.do(cancel, found.knowledge_id)
+    assert not await library.do(cancel, found.knowledge_id)
+    document = await library.document(found.knowledge_id)
+    assert document.parse_status is ParseStatus.CANCELLED
+    assert document.summary_status is (SummaryStatus.FAILED if stage == "finalizing" else SummaryStatus.NONE)
+    assert await hits(library, "ducks") == (["ducks swim"] if stage == "finalizing" else [])
+    assert await library.rows("SELECT * FROM slots") == []
+    assert await library.do(begin_processing, *place) is Begin.STOPPED
+    assert not await library.do(fail, library.index, *place, "too late")
+    assert (await library.register()).entry is Entry.RETRIED
+
+
+async def test_a_completed_document_cannot_be_cancelled(library):
+    found = await completed(library)
+    assert not await library.do(cancel, found.knowledge_id)
     assert await library.status(found.knowledge_id) is ParseStatus.COMPLETED
 
 

@@ -3,7 +3,7 @@
 import pytest
 from consumers.knowledge import ids
 from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import begin_processing, fail
+from consumers.knowledge.documents import begin_processing, cancel, fail
 from consumers.knowledge.slots import begin_finalizing, finish_slot
 from consumers.knowledge.spans import MAX_NAME, Attempt, Ending, fit
 from consumers.knowledge.timeline import timeline
@@ -185,6 +185,14 @@ async def test_open_parts_are_cancelled_with_the_document_that_fails(story):
     await story.fail("damaged")
     [part] = (await story.told()).trace.children[0].children
     assert (part.status, part.error_code) == (SpanStatus.CANCELLED, SpanCode.UPSTREAM_FAILED)
+
+
+async def test_a_cancelled_document_cancels_what_runs(story):
+    await story.begin()
+    await story.library.do(cancel, story.place[0])
+    told = await story.told()
+    assert (told.trace.status, told.trace.error_code) == (SpanStatus.CANCELLED, SpanCode.USER_CANCELLED)
+    assert await story.stages() == {**ALL_PENDING, Stage.DOCREADER: SpanStatus.CANCELLED}
 
 
 async def test_only_stages_count_as_progress_of_the_document(story):

@@ -5,7 +5,7 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from consumers.knowledge.documents import fail
+from consumers.knowledge.documents import cancel, fail
 from contracts.knowledge import OPEN
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -81,6 +81,10 @@ class DocumentMachine(RuleBasedStateMachine):
     def fail(self):
         document = self.runner.run(self.library.document(self.knowledge_id))
         self.runner.run(self.library.do(fail, self.library.index, document.id, document.attempt, "because"))
+
+    @rule()
+    def cancel(self):
+        self.runner.run(self.library.do(cancel, self.knowledge_id))
 
     @rule(away=st.booleans())
     def queue_is(self, away):
