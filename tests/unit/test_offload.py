@@ -152,7 +152,7 @@ class TestLimits:
 
     async def test_one_huge_allocation_is_refused(self, pool):
         with pytest.raises(ChildOutOfMemory):
-            await pool.run(take_at_once, 1 << 20, timeout=60, memory_mb=200)
+            await pool.run(take_at_once, 8 << 10, timeout=60, memory_mb=200)
 
     async def test_a_limit_of_one_call_does_not_bind_the_next(self, pool):
         assert await pool.run(hoard, 1, timeout=20, memory_mb=100) == 1
@@ -299,28 +299,41 @@ class TestEnds:
         await pool.close()
         assert (me.num_fds(), {child.pid for child in me.children()}) == before
 
-    @pytest.mark.parametrize("busy", [True, False], ids=["spinning", "idle"])
-    async def test_a_child_dies_with_a_parent_that_is_killed(self, tmp_path, busy):
+    @pytest.mark.parametrize(
+        ("call", "started"),
+        [
+            ("pool.run(spin, path, timeout=600)", "asyncio.run(main())"),
+            ("asyncio.sleep(600)", "asyncio.run(main())"),
+            ("asyncio.sleep(600)", "threading.Thread(target=asyncio.run, args=(main(),)).start()"),
+        ],
+        ids=["spinning", "idle", "idle and started by a thread"],
+    )
+    async def test_a_child_dies_with_a_parent_that_is_killed(self, tmp_path, call, started):
+        path = tmp_path / "pid"
         parent = start_script(
             tmp_path,
             f"""
-import asyncio
+import asyncio, pathlib, threading
 from pipeline.worker.offload import ChildPool
-from tests.support.offloaded import pid, spin
+from tests.support.offloaded import announce, spin
+
+path = pathlib.Path({str(path)!r})
 
 async def main():
     pool = ChildPool(1)
-    print(await pool.run(pid, timeout=20), flush=True)
-    await (pool.run(spin, timeout=600) if {busy} else asyncio.sleep(600))
+    if "spin" not in {call!r}:
+        await pool.run(announce, path, timeout=20)
+    await {call}
 
-asyncio.run(main())
+{started}
 """,
         )
         with parent:
-            assert parent.stdout is not None
-            child = int(parent.stdout.readline())
+            await wait_until(lambda: path.exists() and path.read_text(), describe="a child runs", timeout=60)
             parent.kill()
-            await wait_until(lambda: gone(child), describe="the child has followed its parent")
+            await wait_until(
+                lambda: gone(int(path.read_text())), describe="the child has followed its parent"
+            )
 
     def test_nothing_is_left_or_said_when_the_interpreter_exits(self, tmp_path):
         parent = start_script(
