@@ -24,7 +24,7 @@ from tests.support.jobs import turn
 from tests.support.waiting import stays_true, wait_until
 
 SOON = 2.0
-"""Seconds, on a busy machine, in which a commit is noticed; others look every 20 ms."""
+"""Seconds, on a busy machine, in which a commit is noticed; others look every 25 ms."""
 
 
 async def test_who_waits_for_work_starts_at_once_when_it_comes_from_the_same_process(

@@ -167,9 +167,12 @@ class LiteBroker:
         return await self.writer.submit(partial(cancelling.cancel, job_ids=job_ids))
 
     async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
-        return await self.writer.submit(
-            partial(cancelling.cancel_scope, scope=scope, coverage=coverage, cut=cut)
-        )
+        part = partial(cancelling.cancel_scope, scope=scope, coverage=coverage)
+        done, after = await self.writer.submit(partial(part, cut=cut, after=0))
+        while after is not None:
+            more, after = await self.writer.submit(partial(part, cut=done.cut, after=after))
+            done = ScopeCancel(done.cut, done.cancelled + more.cancelled, done.signalled + more.signalled)
+        return done
 
     async def run_now(self, job_id: str) -> None:
         await self.writer.submit(partial(steering.run_now, job_id=job_id))
@@ -178,7 +181,10 @@ class LiteBroker:
         await self.writer.submit(partial(steering.delete, job_id=job_id))
 
     async def purge(self, queue: str) -> int:
-        return await self.writer.submit(partial(steering.purge, queue=queue))
+        purged = 0
+        while more := await self.writer.submit(partial(steering.purge, queue=queue)):
+            purged += more
+        return purged
 
     async def pause(self, queue: str) -> None:
         await self.writer.submit(partial(steering.pause, queue=queue))

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Final
 
 from contracts.fences import Coverage
 from contracts.jobs import Scope
@@ -13,6 +14,9 @@ from pipeline.backends.lite.records import standing
 from pipeline.backends.lite.transaction import ENDLESS, Transaction, array
 from pipeline.broker import CancelOutcome, ScopeCancel
 
+AT_ONCE: Final = 1_000
+"""Jobs stopped in one transaction, so that nobody waits long for the writer."""
+
 
 def cancel(transaction: Transaction, job_ids: Sequence[str]) -> list[CancelOutcome]:
     """Cancel what waits, tell what runs; a repeat says the same again."""
@@ -21,24 +25,28 @@ def cancel(transaction: Transaction, job_ids: Sequence[str]) -> list[CancelOutco
     return [_outcome(known.get(job_id)) for job_id in job_ids]
 
 
-def cancel_scope(transaction: Transaction, scope: Scope, coverage: Coverage, cut: int | None) -> ScopeCancel:
-    """Write the fence and stop every job of the scope that it covers.
+def cancel_scope(
+    transaction: Transaction, scope: Scope, coverage: Coverage, cut: int | None, after: int
+) -> tuple[ScopeCancel, int | None]:
+    """Write the fence and stop some jobs of the scope that it covers; return where to go on, None at the end.
 
-    A cut chosen here is not before the root of any job there is: the clock may have been set back since, and a root
-    may lie a little ahead of it (see `Fences.admit`).
+    The fence holds from the first part on. A cut chosen here is not before any root there ever was: the clock may
+    have been set back since, and a root may lie a little ahead of it (see `Fences.root`).
     """
-    rows = transaction.run("select_live_in_scope", kind=scope.kind, id=scope.id).fetchall()
     if cut is None:
-        cut = max([transaction.now, *(row["root_at"] for row in rows)])
+        cut = max(transaction.now, *transaction.run("select_newest_root").fetchone())
     for covers in encode(coverage):
         transaction.run(
             "raise_fence", kind=scope.kind, id=scope.id, covers=covers, cut=cut, now=transaction.now
         )
+    rows = transaction.run(
+        "select_live_in_scope", kind=scope.kind, id=scope.id, after=after, limit=AT_ONCE
+    ).fetchall()
     covered = [row for row in rows if row["root_at"] <= cut and coverage.covers(row["type"])]
     _stop(transaction, covered, cut)
     waiting = tuple(row["id"] for row in covered if row["state"] in WAITING)
     active = tuple(row["id"] for row in covered if row["state"] == JobState.ACTIVE)
-    return ScopeCancel(cut, waiting, active)
+    return ScopeCancel(cut, waiting, active), rows[-1]["seq"] if len(rows) == AT_ONCE else None
 
 
 def _stop(transaction: Transaction, rows: Sequence[sqlite3.Row], cut: int) -> None:

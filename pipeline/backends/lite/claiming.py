@@ -2,11 +2,16 @@
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Final
 
 from pipeline.backends.lite.deliveries import delivery
 from pipeline.backends.lite.expiry import weed
+from pipeline.backends.lite.fences import Fences
 from pipeline.backends.lite.transaction import Transaction, array
 from pipeline.broker import Delivery
+
+ROUNDS: Final = 10
+"""How often a claim looks for other jobs when it finds expired or cancelled ones; the next claim goes on."""
 
 
 class Turns:
@@ -34,17 +39,15 @@ class Turns:
 def claim(
     transaction: Transaction, consumer: str, wants: Sequence[tuple[str, int]], turns: Turns
 ) -> list[Delivery]:
-    """Claim at most n of each (queue, n).
-
-    No fence is looked up here: enqueue, cancel_scope, release and run_now leave no covered job pending.
-    """
+    """Claim at most n of each (queue, n)."""
     now = transaction.now
     paused = {row["queue"] for row in transaction.run("select_paused")}
+    fences = Fences(transaction)
     rows = [
         row
         for queue, limit in wants
         if limit > 0 and queue not in paused
-        for row in _ready(transaction, queue, limit, turns)
+        for row in _ready(transaction, queue, limit, turns, fences)
     ]
     transaction.run("claim_jobs", consumer=consumer, now=now, seqs=array(row["seq"] for row in rows))
     unique = [(row["type"], row["unique_key"], row["id"]) for row in rows if row["unique_key"]]
@@ -52,13 +55,17 @@ def claim(
     return [delivery(row, consumer, now) for row in rows]
 
 
-def _ready(transaction: Transaction, queue: str, limit: int, turns: Turns) -> list[sqlite3.Row]:
-    while True:
+def _ready(
+    transaction: Transaction, queue: str, limit: int, turns: Turns, fences: Fences
+) -> list[sqlite3.Row]:
+    again: list[sqlite3.Row] = []
+    fresh: list[sqlite3.Row] = []
+    for _ in range(ROUNDS):
         found = [
             transaction.run("select_pending", queue=queue, again=kind, limit=limit).fetchall()
             for kind in (True, False)
         ]
-        again, fresh = (weed(transaction, rows) for rows in found)
-        # What had expired made room for others: look again.
+        again, fresh = (fences.uncovered(weed(transaction, rows)) for rows in found)
         if len(again) + len(fresh) == sum(map(len, found)):
-            return turns.merge(queue, again, fresh, limit)
+            break  # else what had expired or was cancelled made room for others
+    return turns.merge(queue, again, fresh, limit)

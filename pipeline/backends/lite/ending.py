@@ -79,10 +79,15 @@ def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> Non
         )
 
 
+def pairs(column: str | None) -> list[tuple[str, str]]:
+    """Return kind and id of each scope of a job, from its column ``scopes``."""
+    names = column.split(" ") if column else ()
+    return list(zip(names[::2], names[1::2], strict=True))
+
+
 def scopes_of(column: str | None, seq: int) -> list[tuple[str, str, int]]:
-    """Return the rows of `scopes` that are a job's own."""
-    names = (column or "").split(" ")
-    return [(kind, ident, seq) for kind, ident in zip(names[::2], names[1::2], strict=False)]
+    """Return the rows of the table ``scopes`` that are a job's own."""
+    return [(kind, ident, seq) for kind, ident in pairs(column)]
 
 
 def _record(one: End, now: int) -> dict[str, Any]:

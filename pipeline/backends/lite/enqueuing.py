@@ -39,6 +39,7 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
     fences = Fences(transaction)
     receipts: list[Receipt] = []
     fresh: list[Newcomer] = []
+    roots: list[int] = []
     for new in news:
         job_id = new.job.id
         if job_id in known:
@@ -50,6 +51,7 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
             if new.named:
                 transaction.run("dig_tombstone", id=job_id, state=JobState.CANCELLED, now=transaction.now)
         else:
+            roots.append(root_at)
             newcomer = _admit(new, root_at, transaction.now)
             if newcomer.job.unique is not None:
                 _insert(transaction, fresh)  # they may hold the key
@@ -61,6 +63,7 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
             known[job_id] = JobState.SCHEDULED if newcomer.due > transaction.now else JobState.PENDING
         receipts.append(Receipt(job_id, known[job_id]))
     _insert(transaction, fresh)
+    transaction.run("note_root", root_at=max(roots, default=0))
     return receipts
 
 

@@ -1,9 +1,13 @@
-"""Fences: what a cancel of a scope keeps from being enqueued."""
+"""Fences: what a cancel of a scope keeps from being enqueued, and from starting."""
 
+import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from contracts.fences import Coverage
-from contracts.jobs import Job, Scope
+from contracts.jobs import Job
+from contracts.states import JobState
+from pipeline.backends.lite.ending import End, end, pairs
 from pipeline.backends.lite.transaction import Transaction
 
 ALL_BUT: Final = "*"
@@ -26,28 +30,45 @@ class Fences:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
-        self._seen: dict[Scope, list[tuple[str, int]]] = {}
+        self._seen: dict[tuple[str, str], list[tuple[str, int]]] = {}
 
     def root(self, job: Job) -> int | None:
         """Return when the root of `job` was enqueued, or None when it descends from something that was cancelled.
 
         A root is enqueued after every fence there is, even within the same millisecond, so it is put after them.
         """
+        scopes = [(scope.kind, scope.id) for scope in job.scopes]
         if job.root_at:
-            return None if self.covers(job) else job.root_at
-        after = (cut + 1 for scope in job.scopes for _, cut in self._of(scope))
-        return max(self._transaction.now, *after, 0)
+            return None if self.cover(job.type, job.root_at, scopes) else job.root_at
+        return max(self._transaction.now, *(cut + 1 for scope in scopes for _, cut in self._of(scope)), 0)
 
-    def covers(self, job: Job) -> bool:
-        """Whether a fence keeps `job` from starting."""
+    def cover(self, job_type: str, root_at: int, scopes: Sequence[tuple[str, str]]) -> bool:
+        """Whether a fence keeps a job from starting."""
         return any(
-            job.root_at <= cut and covers(row, job.type)
-            for scope in job.scopes
-            for row, cut in self._of(scope)
+            root_at <= cut and covers(row, job_type) for scope in scopes for row, cut in self._of(scope)
         )
 
-    def _of(self, scope: Scope) -> list[tuple[str, int]]:
+    def uncovered(self, rows: Sequence[sqlite3.Row]) -> list[sqlite3.Row]:
+        """Cancel those of these waiting jobs that a fence covers, and return the others.
+
+        A cancel of many jobs sweeps them a part at a time; what it has not come to yet is met here.
+        """
+        (newest,) = self._transaction.run("select_newest_cut").fetchone()
+        if newest is None or all(row["root_at"] > newest for row in rows):
+            return list(rows)
+        covered: list[End] = []
+        free: list[sqlite3.Row] = []
+        for row in rows:
+            if self.cover(row["type"], row["root_at"], pairs(row["scopes"])):
+                covered.append(End(row, JobState.CANCELLED))
+            else:
+                free.append(row)
+        end(self._transaction, covered)
+        return free
+
+    def _of(self, scope: tuple[str, str]) -> list[tuple[str, int]]:
         if scope not in self._seen:
-            rows = self._transaction.run("select_fences", kind=scope.kind, id=scope.id)
+            kind, ident = scope
+            rows = self._transaction.run("select_fences", kind=kind, id=ident)
             self._seen[scope] = [(row["covers"], row["cut"]) for row in rows]
         return self._seen[scope]

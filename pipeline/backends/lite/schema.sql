@@ -6,7 +6,7 @@ CREATE TABLE counters (
 ) WITHOUT ROWID;
 
 INSERT INTO counters (name, value)
-VALUES ('number', 0), ('signals', 0), ('fencing', 0), ('reclaimed_at', 0), ('quiet_until', 0);
+VALUES ('number', 0), ('signals', 0), ('fencing', 0), ('reclaimed_at', 0), ('quiet_until', 0), ('rooted', 0);
 
 CREATE TABLE jobs (
     seq        INTEGER PRIMARY KEY,           -- a number that is never given twice
@@ -76,6 +76,7 @@ CREATE TABLE fences (
     PRIMARY KEY (kind, id, covers)
 ) WITHOUT ROWID;
 
+CREATE INDEX fences_cut ON fences (cut);
 CREATE INDEX fences_age ON fences (written_at);
 
 CREATE TABLE tombstones (

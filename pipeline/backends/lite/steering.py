@@ -2,16 +2,20 @@
 
 import sqlite3
 from dataclasses import replace
+from typing import Final
 
 from contracts.jobs import Job
 from contracts.states import JobState, allowed
 from contracts.wire import PoisonError, UnknownVersionError, decode, encode_options
 from pipeline.backends.lite.deliveries import queue_again
-from pipeline.backends.lite.ending import remove
+from pipeline.backends.lite.ending import pairs, remove
 from pipeline.backends.lite.fences import Fences
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import holder, take
 from pipeline.errors import JobNotFound, NotAllowed
+
+AT_ONCE: Final = 500
+"""Jobs purged in one transaction, so that nobody waits long for the writer."""
 
 
 def run_now(transaction: Transaction, job_id: str) -> None:
@@ -29,8 +33,8 @@ def delete(transaction: Transaction, job_id: str) -> None:
 
 
 def purge(transaction: Transaction, queue: str) -> int:
-    """Remove the archived jobs of a queue."""
-    rows = transaction.run("select_archived", queue=queue).fetchall()
+    """Remove some archived jobs of a queue, and return how many; 0 when there are no more."""
+    rows = transaction.run("select_archived", queue=queue, limit=AT_ONCE).fetchall()
     remove(transaction, rows, JobState.ARCHIVED, remembered=True)
     return len(rows)
 
@@ -63,7 +67,7 @@ def _last_chance(transaction: Transaction, row: sqlite3.Row) -> str | None:
         job = decode({name: row[name] for name in ("id", "type", "data", "opts")}, row["queue"])
     except (PoisonError, UnknownVersionError):
         return None
-    if Fences(transaction).covers(job):
+    if Fences(transaction).cover(job.type, row["root_at"], pairs(row["scopes"])):
         raise NotAllowed(f"job {job.id} was cancelled with what it belongs to; enqueue it anew")
     _retake_lock(transaction, job)
     retried = max(job.retried, job.max_retry)

@@ -1,4 +1,4 @@
-SELECT seq, id, type, queue, data, opts, entry, deadline, named, unique_key, rerun, scopes
+SELECT seq, id, type, queue, data, opts, entry, root_at, deadline, named, unique_key, rerun, scopes
 FROM jobs
 WHERE place IS NOT NULL AND queue = :queue AND again = :again
 ORDER BY place

@@ -1,0 +1,1 @@
+UPDATE counters SET value = max(value, :root_at) WHERE name = 'rooted'

@@ -1,0 +1,1 @@
+SELECT max(cut) FROM fences
