@@ -10,7 +10,7 @@ from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
-from consumers.knowledge.parsed import ExtractedImage, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsed import ExtractedImage, Limits, ParsedDocument, UnreadableDocument
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.spans import Attempt
 from consumers.services import Services
@@ -92,12 +92,13 @@ async def _read(job: DocumentProcess, services: Services) -> ParsedDocument:
         raise Unprocessable("only files can be parsed yet: this job names none")
     settings = services.settings
     try:
-        async with services.files.local(job.file_path) as path:
+        async with services.reading, services.files.local(job.file_path) as path:
             return await parse(
                 path,
                 job.file_name or path.name,
                 timeout=settings.parser_timeout_s,
                 memory_mb=settings.parser_memory_mb,
+                limits=Limits(file_mb=settings.max_file_mb),
             )
     except FileMissing:
         raise Unprocessable("its file is no longer in the file store: ingest it again") from None

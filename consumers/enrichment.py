@@ -66,7 +66,10 @@ async def _reading(job: ImageMultimodal, services: Services) -> Reading:
     settings = services.settings
     try:
         data = await services.files.read(job.image_url)
-        words = await read_words(data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb)
+        async with services.reading:
+            words = await read_words(
+                data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb
+            )
     except UnreadablePicture as problem:
         return Reading(job.image_index, ImageStatus.FAILED, str(problem))
     pieces = split(words)

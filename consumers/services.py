@@ -19,7 +19,7 @@ RELAY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The outside world, as handlers see it."""
+    """The outside world, as handlers see it. `reading` is held while a file or picture is read."""
 
     settings: Settings
     database: Database
@@ -27,6 +27,7 @@ class Services:
     files: FileStore
     search: SearchStore
     embedder: Embedder
+    reading: asyncio.Semaphore
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
@@ -58,6 +59,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             files=FolderStore(settings.data_dir / "files"),
             search=search,
             embedder=LocalEmbedder(),
+            reading=asyncio.Semaphore(settings.parser_concurrency),
         )
     finally:
         await search.close()

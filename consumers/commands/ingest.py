@@ -14,8 +14,8 @@ from rich.markup import escape
 from consumers.commands.progress import Stages
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, err, out, run, shown
-from consumers.knowledge.documents import Entry, Registered
-from consumers.knowledge.fates import Fate, any_open, fates
+from consumers.knowledge.documents import Entry, Registered, fail
+from consumers.knowledge.fates import Fate, fates, still_open
 from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import KnowledgeBase
@@ -25,6 +25,8 @@ from pipeline.errors import ConfigurationError
 ABREAST: Final = 4
 """Files hashed and copied at once."""
 LOOK_S: Final = 0.2
+IDLE_LOOKS: Final = 5
+STRANDED: Final = "nothing works on it any more: its jobs were cancelled, deleted or lost; ingest it again"
 
 
 def ingest(
@@ -88,7 +90,8 @@ async def bring_in(
         idents = [entry.knowledge_id for entry in entries if isinstance(entry, Registered)]
         try:
             async with asyncio.timeout(limit):
-                while wait and not await _ended(opened, kb, idents):
+                watch = Watch(opened, kb, idents)
+                while wait and not await watch.over():
                     if stages is not None:
                         await stages.look()
                     await asyncio.sleep(LOOK_S)
@@ -104,12 +107,28 @@ async def bring_in(
     ]
 
 
-async def _ended(opened: Session, kb: KnowledgeBase, idents: Sequence[str]) -> bool:
-    async with opened.services.database.read() as sql:
-        if await any_open(sql, idents):
-            return False
-    waiting, _ = await opened.services.outbox.waiting()
-    return not waiting and not await opened.pipeline.inspector.has_queued("knowledge_base", kb.id)
+class Watch:
+    """Looks whether documents have ended. One for which nothing is queued any more, look after look, never will:
+    its jobs were cancelled or deleted, or the queue's file was lost. It is failed, so that it can be taken up again.
+    """
+
+    def __init__(self, opened: Session, kb: KnowledgeBase, knowledge_ids: Sequence[str]) -> None:
+        self._opened, self._kb, self._ids = opened, kb, knowledge_ids
+        self._idle = 0
+
+    async def over(self) -> bool:
+        """Whether every document has ended, with nothing of the base left to do."""
+        services = self._opened.services
+        async with services.database.read() as sql:
+            open_ones = await still_open(sql, self._ids)
+        queued = await self._opened.pipeline.inspector.has_queued("knowledge_base", self._kb.id)
+        waiting, _ = await services.outbox.waiting()
+        self._idle = 0 if queued or waiting else self._idle + 1
+        if open_ones and self._idle >= IDLE_LOOKS:
+            async with services.outbox.transaction() as sql:
+                for ident, attempt in open_ones:
+                    await fail(sql, services.search, ident, attempt, STRANDED)
+        return not open_ones and self._idle > 0
 
 
 def report(kb_name: str, outcomes: Sequence[Outcome], seconds: float, *, as_json: bool) -> None:

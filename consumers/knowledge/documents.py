@@ -38,12 +38,13 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
-    """What a document is to get beside text and vectors."""
+    """What a document is to get beside text and vectors. `timeout` limits an attempt, in seconds."""
 
     language: str | None = None
     read_pictures: bool = False
     ask_questions: bool = False
     question_count: int | None = None
+    timeout: float | None = None
 
 
 class Entry(StrEnum):
@@ -155,6 +156,7 @@ async def register(
                 enable_question_generation=options.ask_questions,
                 question_count=options.question_count,
             ),
+            timeout=options.timeout,
         )
     return Registered(knowledge_id, attempt, entry)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Chunk, Image, Knowledge
@@ -36,13 +36,14 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
     return found
 
 
-async def any_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> bool:
-    """Whether one of these documents has not ended."""
+async def still_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> list[tuple[str, int]]:
+    """Return those of these documents that have not ended, with their attempts."""
+    found: list[tuple[str, int]] = []
     for start in range(0, len(knowledge_ids), BATCH):
-        some = Knowledge.id.in_(knowledge_ids[start : start + BATCH]), Knowledge.parse_status.in_(OPEN)
-        if await session.scalar(select(exists().where(*some))):
-            return True
-    return False
+        some = select(Knowledge.id, Knowledge.attempt).where(Knowledge.parse_status.in_(OPEN))
+        rows = await session.execute(some.where(Knowledge.id.in_(knowledge_ids[start : start + BATCH])))
+        found += [(row.id, row.attempt) for row in rows]
+    return found
 
 
 async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, list[str]]:

@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, Protocol
 
+from pipeline.errors import StreamlaneError
+
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}){0,7}")
 _SUFFIX: Final = re.compile(r"\.[a-z0-9]{1,16}")
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -25,7 +27,7 @@ _INCOMING: Final = ".incoming"  # no key begins with a dot
 _ABANDONED_S: Final = 3600
 
 
-class FileStoreError(Exception):
+class FileStoreError(StreamlaneError):
     """The store cannot be used now. Repeating may help."""
 
 

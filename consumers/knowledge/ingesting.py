@@ -82,6 +82,7 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
         read_pictures=settings.read_pictures,
         ask_questions=settings.ask_questions,
         question_count=settings.question_count,
+        timeout=services.settings.document_process_timeout,
     )
     async with services.outbox.transaction() as session:
         return await register(session, kb, _described(found.path, size, key), options)

@@ -167,7 +167,7 @@ def _lines(pixels: Any) -> list[Line]:
         answers = ocr_cyrillic.read_rows([read.imgs[at] for at in asked], data)
         for at, (text, score) in zip(asked, answers, strict=True):
             answer = dataclasses.replace(lines[at], text=text, score=score)
-            if score >= CYRILLIC_SURE and answer.letters >= lines[at].letters:
+            if score >= CYRILLIC_SURE and 2 * answer.letters > lines[at].letters:
                 lines[at] = answer
     return lines
 

@@ -59,19 +59,30 @@ class Outbox:
 
     @staticmethod
     async def add(
-        session: AsyncSession, job_id: str, payload: JobPayload, *, delay: float | None = None
+        session: AsyncSession,
+        job_id: str,
+        payload: JobPayload,
+        *,
+        delay: float | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Ask for a job in the caller's transaction. Asking again for the same id changes nothing."""
-        await Outbox.add_many(session, [(job_id, payload)], delay=delay)
+        await Outbox.add_many(session, [(job_id, payload)], delay=delay, timeout=timeout)
 
     @staticmethod
     async def add_many(
-        session: AsyncSession, jobs: Sequence[tuple[str, JobPayload]], *, delay: float | None = None
+        session: AsyncSession,
+        jobs: Sequence[tuple[str, JobPayload]],
+        *,
+        delay: float | None = None,
+        timeout: float | None = None,
     ) -> None:
-        """Ask for many jobs, each an id and a payload, in the caller's transaction."""
+        """Ask for many jobs, each an id and a payload, in the caller's transaction; times in seconds."""
         origin: Origin | None = session.info.get(_ORIGIN)
         row = {
-            "options": json.dumps({"delay": delay, "origin": asdict(origin) if origin else None}),
+            "options": json.dumps(
+                {"delay": delay, "timeout": timeout, "origin": asdict(origin) if origin else None}
+            ),
             "created_at": now_ms(),
             "attempts": 0,
         }
@@ -81,7 +92,8 @@ class Outbox:
         ]
         await insert_new(session, outbox, rows)
         session.info.setdefault(_ADDED, []).extend(
-            Enqueue(payload, id=job_id, delay=delay, origin=origin) for job_id, payload in jobs
+            Enqueue(payload, id=job_id, delay=delay, timeout=timeout, origin=origin)
+            for job_id, payload in jobs
         )
 
     async def relay(self, limit: int = BATCH, *, older_than_ms: int = RELAY_AGE_MS) -> int:
@@ -163,4 +175,8 @@ def _read(row: Any) -> Enqueue | None:
     except ValueError as error:
         log.warning("a job of another version waits", job=row.id, type=row.type, error=str(error))
         payload = None
-    return Enqueue(payload, id=row.id, delay=options["delay"], origin=origin) if payload else None
+    return (
+        Enqueue(payload, id=row.id, delay=options["delay"], timeout=options["timeout"], origin=origin)
+        if payload
+        else None
+    )

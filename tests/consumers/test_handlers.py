@@ -132,3 +132,17 @@ async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(t
     assert (waiting.fate.status, said) == (ParseStatus.PENDING, "cancelled")
     (again,) = await ingest(path)
     assert (again.entry, again.fate.status) == (Entry.RETRIED, ParseStatus.COMPLETED)
+
+
+async def test_a_document_whose_jobs_are_gone_is_failed_and_taken_up_by_the_next_ingest(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+        await bring_in(Session(pipeline, services), "test", [path], wait=False, limit=1, quiet=True)
+        page = await pipeline.inspector.tasks("default", JobState.PENDING)
+        await pipeline.inspector.cancel(page.records[0].job.id)
+    (stranded,) = await ingest(path)
+    (again,) = await ingest(path)
+    assert (stranded.fate.status, again.fate.status) == (ParseStatus.FAILED, ParseStatus.COMPLETED)
+    assert "ingest it again" in stranded.fate.error
