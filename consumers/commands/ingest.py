@@ -1,6 +1,7 @@
 """`streamlane ingest`: bring files in, run their jobs here, and say how each fared."""
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -42,6 +43,9 @@ def ingest(
 
     Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
     """
+    for path in paths:
+        if not os.path.lexists(path):
+            raise typer.BadParameter(f"no such file or folder: {path}")
     run(_ingest(paths, kb, wait, timeout, as_json), as_json=as_json)
 
 
@@ -55,9 +59,6 @@ class Outcome:
 
 
 async def _ingest(paths: Sequence[Path], kb_name: str, wait: bool, limit: float, as_json: bool) -> int:
-    for path in paths:
-        if not path.exists():
-            raise ConfigurationError(f"no such file or folder: {path}")
     begun = time.monotonic()
     async with session(work=wait) as opened:
         outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json)

@@ -36,7 +36,7 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
     except (ConfigurationError, UnknownNameError) as error:
         complain(str(error), "configuration", as_json=as_json)
         code = USAGE
-    except StreamlaneError as error:
+    except (StreamlaneError, OSError) as error:
         complain(str(error), "failed", as_json=as_json)
         code = FAILED
     except KeyboardInterrupt:

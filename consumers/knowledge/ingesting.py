@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ def find_files(paths: Iterable[Path], *, leave_out: Path) -> Iterator[Found]:
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path, leave_out.resolve()) if path.is_dir() else (Found(path),):
+        for found in _walk(path, leave_out.resolve()) if os.path.isdir(path) else (Found(path),):  # noqa: PTH112 - never raises
             if (place := os.path.normpath(found.path.absolute())) not in seen:
                 seen.add(place)
                 yield found
@@ -49,7 +50,7 @@ def _walk(folder: Path, leave_out: Path) -> Iterator[Found]:
         path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(path, leave_out)
-        elif not entry.is_dir():
+        elif not (entry.is_symlink() and os.path.isdir(path)):  # noqa: PTH112 - never raises
             yield Found(path)
 
 
@@ -65,7 +66,10 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
     if found.problem:
         raise CannotTakeIn(found.problem)
     try:
-        size = found.path.stat().st_size
+        status = found.path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise CannotTakeIn("it is not a regular file: a pipe, socket or device has no end")
+        size = status.st_size
         limit = services.settings.max_file_mb
         if size > limit << 20:
             raise CannotTakeIn(

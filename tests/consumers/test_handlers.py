@@ -1,5 +1,6 @@
 """The handlers of the document pipeline together: what a document gets, run once, run twice, and run on bad input."""
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -105,10 +106,13 @@ async def test_a_bad_document_fails_at_once_and_leaves_its_siblings_alone(tmp_pa
     paths = write(folder, empty_txt="", blank_md=" \n\t\n", guide_md=GUIDE)
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7\n" + bytes(range(256)))
     (folder / "program.bin").write_bytes(b"\x7fELF" + bytes(4096))
-    outcomes = await ingest(*paths, folder / "broken.pdf", folder / "program.bin")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "self.txt").symlink_to(folder / "self.txt")
+    bad = [folder / name for name in ("broken.pdf", "program.bin", "pipe.txt", "self.txt")]
+    outcomes = await ingest(*paths, *bad)
     assert [o.fate.status for o in outcomes] == [ParseStatus.FAILED] * 2 + [ParseStatus.COMPLETED] + [
         ParseStatus.FAILED
-    ] * 2
+    ] * 4
     assert all(o.fate.error and o.fate.chunks == 0 for o in outcomes if o.fate.status is ParseStatus.FAILED)
 
 

@@ -31,7 +31,8 @@ def test_links_between_folders_lead_in_no_circle(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "up").symlink_to(tmp_path)
     (tmp_path / "sub" / "x.md").touch()
-    assert names(tmp_path, tmp_path) == ["sub/x.md"]
+    (tmp_path / "sub" / "self").symlink_to(tmp_path / "sub" / "self")
+    assert names(tmp_path, tmp_path) == ["sub/self", "sub/x.md"]  # a link that leads nowhere fails as a file
 
 
 def test_a_folder_that_cannot_be_read_is_said_and_its_neighbours_are_found(tmp_path: Path) -> None:
