@@ -17,7 +17,7 @@ from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, err, out, run, shown
 from consumers.knowledge.documents import Entry, Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
-from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file
+from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file, printable
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import KnowledgeBase
 from contracts.knowledge import OPEN, ParseStatus
@@ -101,9 +101,9 @@ async def bring_in(
     async with services.database.read() as sql:
         known = await fates(sql, idents)
     return [
-        Outcome(str(one.path), known[entry.knowledge_id], entry.entry)
+        Outcome(printable(str(one.path)), known[entry.knowledge_id], entry.entry)
         if isinstance(entry, Registered)
-        else Outcome(str(one.path), Fate(ParseStatus.FAILED, str(entry)), None)
+        else Outcome(printable(str(one.path)), Fate(ParseStatus.FAILED, str(entry)), None)
         for one, entry in zip(found, entries, strict=True)
     ]
 

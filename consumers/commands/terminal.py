@@ -54,10 +54,12 @@ def complain(message: str, code: str, *, as_json: bool) -> None:
 
 def emit(value: Mapping[str, Any]) -> None:
     """Print one JSON object, in characters that every terminal and pipe can carry."""
-    json.dump(
-        value, sys.stdout, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None
-    )
-    sys.stdout.write("\n")
+    text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    try:
+        text.encode(sys.stdout.encoding or "ascii", "strict")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    sys.stdout.write(f"{text}\n")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
@@ -80,7 +82,3 @@ def shown(text: str, limit: int = 0) -> str:
 
 def _flat(cell: object) -> str:
     return shown("" if cell is None else str(cell))
-
-
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -93,9 +93,9 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
 
 
 def _described(path: Path, size: int, key: str) -> SourceFile:
-    name = _printable(path.name)
+    name = printable(path.name)
     return SourceFile(
-        source=_printable(os.path.normpath(path.absolute())),
+        source=printable(os.path.normpath(path.absolute())),
         file_name=name,
         file_type=Path(name).suffix.lower().lstrip(".")[:32],
         file_hash=Path(key).stem,
@@ -104,6 +104,6 @@ def _described(path: Path, size: int, key: str) -> SourceFile:
     )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a file name as text that any database can hold: bytes that are not UTF-8 are shown as escapes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

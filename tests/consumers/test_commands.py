@@ -1,5 +1,6 @@
 """The command line on bad input: exit code 2 and the nearest valid name, before anything starts."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,13 @@ def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert done.json["settings"]["database_url"] == f"set ({len(url)} chars)"
     assert done.json["ok"] is True
+
+
+def test_a_name_that_is_no_text_is_shown_as_one_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (Path(os.fsdecode(os.fsencode(tmp_path / "in")) + "/" + os.fsdecode(b"latin-\xe9.txt"))).write_bytes(b"")
+    strict = {"PYTHONIOENCODING": "utf-8:strict"}
+    done = streamlane("ingest", str(tmp_path / "in"), "--json", data_dir=tmp_path / "data", env=strict)
+    (document,) = done.json["documents"]
+    assert document["path"].endswith(r"latin-\xe9.txt")
+    assert document["status"] == "failed"
