@@ -183,3 +183,11 @@ async def test_two_processes_enqueue_and_claim_at_once_and_each_job_is_claimed_o
     await asyncio.gather(*(one.enqueue(part) for one, part in zip([store, other] * 3, jobs, strict=True)))
     claimed = await asyncio.gather(*(run_all(one) for one in [store, other] * 3))
     assert sorted(i for part in claimed for i in part) == sorted(i for part in jobs for i in ids(part))
+
+
+async def test_an_enqueue_that_cannot_be_stored_hurts_none_beside_it(store: Broker) -> None:
+    good, bad = news(6), new(data="\ud800")  # what UTF-8 has no place for
+    batches = [[good[0]], [good[1]], [bad], good[2:4], good[4:]]
+    answers = await asyncio.gather(*(store.enqueue(batch) for batch in batches), return_exceptions=True)
+    assert [isinstance(answer, ValueError) for answer in answers] == [False, False, True, False, False]
+    assert sorted(await run_all(store)) == sorted(ids(good))
