@@ -8,14 +8,16 @@ from contracts.jobs import Scope, Unique
 from contracts.outcomes import Cancel, Done, Skip
 from contracts.states import JobState
 from pipeline.broker import Broker, Retention
+from pipeline.client import Enqueue
 from pipeline.clock import now_ms
-from pipeline.errors import StoreUnavailable
+from pipeline.errors import PartialEnqueue, StoreUnavailable
 from pipeline.receipt import Receipt
 
-from tests.conformance.conftest import Insist
+from tests.conformance.conftest import Insist, Open
 from tests.support.backends import Backend
 from tests.support.faults import Faults, Loss
 from tests.support.hand import Hand, envelope, ids, new, news, pending, run_all, state
+from tests.support.work import Summary, Work
 
 
 async def test_what_was_enqueued_is_seen_by_another_process(backend: Backend, store: Broker) -> None:
@@ -191,3 +193,27 @@ async def test_an_enqueue_that_cannot_be_stored_hurts_none_beside_it(store: Brok
     answers = await asyncio.gather(*(store.enqueue(batch) for batch in batches), return_exceptions=True)
     assert [isinstance(answer, ValueError) for answer in answers] == [False, False, True, False, False]
     assert sorted(await run_all(store)) == sorted(ids(good))
+
+
+async def test_who_enqueues_many_is_told_which_were_not_confirmed_and_repeats_those(
+    open_pipeline: Open, faults: Faults, loss: Loss
+) -> None:
+    pipeline = await open_pipeline()
+    payloads = [Work(n=1), Summary(n=2), Work(n=3)]  # of two pools, each enqueued in one go
+    faults.lose(loss, "enqueue")
+    try:
+        receipts: list[Receipt | None] = [*await pipeline.enqueue_many(payloads)]
+    except PartialEnqueue as failed:
+        assert [receipt is None for receipt in failed.receipts] == [True, False, True]
+        missing = [
+            Enqueue(payload, id=job_id)
+            for payload, job_id, receipt in zip(payloads, failed.job_ids, failed.receipts, strict=True)
+            if receipt is None
+        ]
+        repeated = await pipeline.enqueue_many(missing)
+        assert [receipt.duplicate for receipt in repeated] == [loss is Loss.REPLY] * 2
+        receipts = [*failed.receipts, *repeated]
+    store = pipeline.broker
+    ran = await run_all(store) + await run_all(store, "summary")
+    assert sorted(ran) == sorted(receipt.id for receipt in receipts if receipt)
+    assert len(ran) == 3
