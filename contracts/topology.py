@@ -6,7 +6,7 @@ who reads it, so nothing has to be drained.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -46,7 +46,8 @@ class Queue:
 class UnknownNameError(ValueError):
     """A queue, pool or lane that does not exist; the message names the nearest one that does."""
 
-    def __init__(self, what: str, name: str, known: Mapping[str, object]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        known = list(known)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         super().__init__(f"unknown {what} {name!r}; {hint}")

@@ -18,12 +18,21 @@ OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
+LONGEST_NAME: Final = 100
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+
+def named(name: str) -> str:
+    """Return the name of a base if it is one. Raises typer.BadParameter."""
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise typer.BadParameter(f"a knowledge base needs a name of 1 to {LONGEST_NAME} printable characters")
+    return name
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.")]
+BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
 
 
 def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn:
@@ -57,6 +66,7 @@ def emit(value: Mapping[str, Any]) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
     try:
         text.encode(sys.stdout.encoding or "ascii", "strict")
+        text.encode()
     except UnicodeEncodeError:
         text = json.dumps(value)
     sys.stdout.write(f"{text}\n")

@@ -14,7 +14,7 @@ def worker(
     names: Annotated[list[str], typer.Argument(metavar="LANE|POOL...", help="What this process works on.")],
 ) -> None:
     """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
-    run(_worker(pools_named(names)))
+    run(_worker(names))
 
 
 def pools_named(names: list[str]) -> tuple[str, ...]:
@@ -29,11 +29,12 @@ def pools_named(names: list[str]) -> tuple[str, ...]:
         elif name in set(Lane):
             pools += pools_of(Lane(name))
         else:
-            raise UnknownNameError("lane or pool", name, {**dict.fromkeys(Lane), **POOLS})
+            raise UnknownNameError("lane or pool", name, [lane.value for lane in Lane] + list(POOLS))
     return tuple(dict.fromkeys(pools))
 
 
-async def _worker(pools: tuple[str, ...]) -> int:
+async def _worker(names: list[str]) -> int:
+    pools = pools_named(names)
     async with session() as opened:
         return await opened.pipeline.serve(
             pools=pools,

@@ -19,6 +19,7 @@ from tests.support.commands import streamlane
         (["jobs", "list", "--queue", "defualt"], {}, "did you mean 'default'?"),
         (["jobs", "list", "--state", "dead"], {}, "archived"),
         (["worker", "backgroud"], {}, "did you mean 'background'?"),
+        (["search", "x", "--kb", " "], {}, "needs a name"),
         (["queues"], {"STREAMLANE_LEASE_SECONDS": "3"}, "did you mean STREAMLANE_LEASE_S?"),
         (["queues"], {"STREAMLANE_LEASE_S": "soon"}, "STREAMLANE_LEASE_S"),
         (["queues"], {"STREAMLANE_DATABASE_URL": "mysql://x/y"}, "sqlite"),
