@@ -65,14 +65,15 @@ class LiteBroker:
         self._path = path
         self._folder = folder
         self._busy_s = busy_s
-        connection = connect(path, busy_s=busy_s, durable=folder is None)
+        lasting = folder is None
+        connection = connect(path, busy_s=busy_s, durable=lasting)
         try:
             prepare(connection, path)
             self.reader = Reader(path, connect(path, busy_s=busy_s))
         except BaseException:
             connection.close()
             raise
-        self.writer = Writer(path, connection, self._committed, busy_s=busy_s)
+        self.writer = Writer(path, connection, self._committed, busy_s=busy_s, lasting=lasting)
         self._watcher: Watcher | None = None
         self._leases: list[LiteLeases] = []
         self._wakeups = Wakeups()
@@ -134,7 +135,7 @@ class LiteBroker:
     def leases(self) -> LiteLeases:
         self._check_open()
         leases = LiteLeases(self._path)
-        self._leases.append(leases)
+        self._leases = [one for one in self._leases if not one.closed] + [leases]
         return leases
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
@@ -235,9 +236,8 @@ class LiteBroker:
         await self.writer.submit(partial(dead_letters.forget, death_ids=death_ids))
 
     async def lock(self, name: str, owner: str, ttl_ms: int, width: int = 1) -> int | None:
-        return await self.writer.submit(
-            partial(locks.lock, name=name, owner=owner, ttl_ms=ttl_ms, width=width)
-        )
+        take = partial(locks.lock, name=name, owner=owner, ttl_ms=ttl_ms, width=width)
+        return await self.writer.submit(Fleeting(take))
 
     async def unlock(self, name: str, owner: str) -> bool:
         return await self.writer.submit(partial(locks.unlock, name=name, owner=owner))

@@ -43,6 +43,11 @@ class LiteLeases:
                     connection.execute("ROLLBACK")
             return states
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._connection is None
+
     def close(self) -> None:
         """Close the connection. Idempotent."""
         with self._in_use:

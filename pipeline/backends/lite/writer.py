@@ -41,6 +41,8 @@ class _Request:
 class Writer:
     """Runs operations one after the other in a thread of its own. An operation that raises changes nothing and does
     not hurt the others of its commit.
+
+    `busy_s` limits each wait for other processes; `lasting`: what was committed survives a power failure.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class Writer:
         committed: Callable[[Sequence[Transaction]], None],
         *,
         busy_s: float,
+        lasting: bool = True,
     ) -> None:
         self._path = path
         self._connection = connection
         self._committed = committed
         self._busy_s = busy_s
+        self._lasting = lasting
         self._file = _identity(path)
         self._room = asyncio.Semaphore(ROOM)
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
@@ -178,7 +182,7 @@ class Writer:
         return transaction, result, failure
 
     def _be_durable(self, batch: Sequence[_Request]) -> None:
-        durable = not all(isinstance(request.operation, Fleeting) for request in batch)
+        durable = self._lasting and not all(isinstance(request.operation, Fleeting) for request in batch)
         if durable != self._durable:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._durable = durable
