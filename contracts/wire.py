@@ -6,12 +6,13 @@
 Resolved limits (`max_retry`, `timeout_ms`) are always written: a changed default must not change a waiting job.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
+
+from pydantic_core import from_json, to_json
 
 from contracts.jobs import Job, Scope, Unique
 
@@ -28,7 +29,6 @@ _WRITTEN: Final = tuple(
 _LONG: Final = {
     _SHORT.get(f.name, f.name): (f.name, str if isinstance(f.default, str) else int) for f in _OPTIONS
 }
-_TO_JSON: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PoisonError(ValueError):
@@ -51,7 +51,7 @@ def encode_options(job: Job) -> str:
         for (key, default), value in zip(_WRITTEN, _READ(job), strict=True)
         if value != default
     }
-    return _TO_JSON(opts)
+    return to_json(opts).decode()
 
 
 def decode(record: Mapping[str, str], queue: str) -> Job:
@@ -63,12 +63,14 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     """
     try:
         job_type, data = record["type"], record["data"]
-        opts = json.loads(record.get("opts") or "{}")
+        opts = from_json(record.get("opts") or "{}", allow_inf_nan=False)
         if not isinstance(opts, dict):
             raise PoisonError("opts is not a JSON object")
     except KeyError as missing:
         raise PoisonError(f"field {missing} is missing") from None
-    except json.JSONDecodeError as error:
+    except PoisonError:
+        raise
+    except ValueError as error:
         raise PoisonError(f"opts is not JSON: {error}") from None
     if not job_type:
         raise PoisonError("field 'type' is empty")
