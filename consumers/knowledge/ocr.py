@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from consumers.knowledge import ocr_cyrillic
-from consumers.knowledge.ocr_lines import Line, believed, in_reading_order, is_foreign
+from consumers.knowledge.ocr_lines import SURE, Line, believed, in_reading_order, is_foreign
 from consumers.knowledge.parsed import Limits
 
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
@@ -150,8 +150,9 @@ def _whichever_way_up(pixels: Any) -> list[Line]:
     return best if _worth(best) > (LIES_DOWN if standing else 1) * _worth(lines) else lines
 
 
-def _worth(lines: list[Line]) -> float:
-    return sum(line.score * line.letters for line in believed(lines))
+def _worth(lines: list[Line]) -> int:
+    """How much is surely read: what stands on its head is read too, as nonsense."""
+    return sum(line.letters for line in believed(lines) if line.score >= SURE)
 
 
 def _lines(pixels: Any) -> list[Line]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-READABLE: Final = 0.6
+READABLE: Final = 0.75
 """A line read with less confidence is noise."""
 SURE: Final = 0.95
 FOREIGN: Final = 0.3
