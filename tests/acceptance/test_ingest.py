@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from consumers.knowledge.ocr import why_unread
+
 from tests.support.commands import Said, start_streamlane, streamlane
 from tests.support.end_state import end_state
 from tests.support.waiting import wait_until

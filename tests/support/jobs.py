@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from contracts.jobs import JobPayload
-from pipeline.broker import JobRecord
 from pipeline.handlers import Handler, on
+from pipeline.records import JobRecord
 from pipeline.runtime import Pipeline
 from pipeline.worker.crew import Crew
 
