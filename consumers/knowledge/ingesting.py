@@ -36,22 +36,26 @@ def find_files(paths: Iterable[Path], *, leave_out: Path) -> Iterator[Found]:
                 yield found
 
 
-def _walk(folder: Path, leave_out: Path) -> Iterator[Found]:
-    if folder.resolve() == leave_out:
-        return
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        yield Found(folder, f"the folder cannot be read: {error.strerror}; check its permissions")
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
+def _walk(root: Path, leave_out: Path) -> Iterator[Found]:
+    """Walk without recursion: folders may be nested deeper than Python's stack."""
+    left = [(root, True)]
+    while left:
+        place, is_folder = left.pop()
+        if not is_folder:
+            yield Found(place)
             continue
-        path = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path, leave_out)
-        elif not (entry.is_symlink() and os.path.isdir(path)):  # noqa: PTH112 - never raises
-            yield Found(path)
+        if place.resolve() == leave_out:
+            continue
+        try:
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            yield Found(place, f"the folder cannot be read: {error.strerror}; check its permissions")
+            continue
+        for entry in entries:
+            path = place / entry.name
+            linked = entry.is_symlink() and os.path.isdir(path)  # noqa: PTH112 - never raises
+            if not entry.name.startswith(".") and not linked:
+                left.append((path, entry.is_dir(follow_symlinks=False)))
 
 
 class CannotTakeIn(Exception):  # noqa: N818 - named as a person would say it

@@ -1,6 +1,7 @@
 """A file to text: in a child process with limits on time and memory, or refused in one sentence."""
 
 import re
+import signal
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePath
@@ -13,6 +14,7 @@ from consumers.knowledge.rendering import html_title, html_to_markdown, kreuzber
 
 __all__ = ["ExtractedImage", "Limits", "ParsedDocument", "UnreadableDocument", "parse", "parse_document"]
 
+KILLED = {signal.SIGKILL, signal.SIGTERM}
 TITLE_CHARS = 200
 MOST_BYTES = 4  # of a character
 HEADING = re.compile(r"^#{1,3} +(\S.*)$", re.MULTILINE)
@@ -60,6 +62,8 @@ async def parse(
             f"reading the file took more than {memory_mb} MiB of memory; split it, or raise STREAMLANE_PARSER_MEMORY_MB"
         ) from None
     except ChildProcessError as death:
+        if getattr(death, "signal", None) in KILLED:
+            raise  # somebody else ended it, for want of memory perhaps: a retry finds out
         raise UnreadableDocument(
             "the file crashes its parser; save it again, or in another format"
         ) from death
