@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Final, NoReturn
@@ -41,17 +42,29 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
     Exit codes: 0 ok, 1 the work failed, 2 bad usage or configuration, 130 interrupted.
     """
     try:
-        code = asyncio.run(command)
+        code = asyncio.run(_stoppable(command))
     except (ConfigurationError, UnknownNameError) as error:
         complain(str(error), "configuration", as_json=as_json)
         code = USAGE
     except (StreamlaneError, OSError) as error:
         complain(str(error), "failed", as_json=as_json)
         code = FAILED
-    except KeyboardInterrupt:
-        err.print("interrupted; what was queued is kept, and the same command goes on with it")
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        complain(
+            "interrupted; what was queued is kept, and the same command goes on with it",
+            "interrupted",
+            as_json=as_json,
+        )
         code = INTERRUPTED
     raise typer.Exit(code)
+
+
+async def _stoppable(command: Coroutine[Any, Any, int]) -> int:
+    """Let SIGTERM and SIGHUP stop a command as Ctrl-C does: running jobs are handed back, nothing is counted."""
+    task = asyncio.ensure_future(command)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await task
 
 
 def complain(message: str, code: str, *, as_json: bool) -> None:

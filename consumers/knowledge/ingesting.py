@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register
 from consumers.knowledge.files import file_key
@@ -79,8 +81,10 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
             raise CannotTakeIn(
                 f"it has {size >> 20} MB, the limit is {limit}: split it, or raise STREAMLANE_MAX_FILE_MB"
             )
-        key = await asyncio.to_thread(file_key, "originals", found.path, found.path.name)
-        await services.files.put(key, found.path)
+        with TemporaryDirectory() as folder:  # what is hashed is what is kept, whatever becomes of the file
+            copy = await asyncio.to_thread(shutil.copyfile, found.path, Path(folder) / "copy")
+            key = await asyncio.to_thread(file_key, "originals", copy, found.path.name)
+            await services.files.put(key, copy)
     except OSError as error:
         raise CannotTakeIn(
             f"the file cannot be read: {error.strerror or error}; check that it is there and yours"

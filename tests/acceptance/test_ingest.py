@@ -4,7 +4,9 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +139,26 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: P
         last = streamlane("ingest", *paths, "--kb", "demo", "--json", data_dir=data_dir, env=QUICK)
         assert last.json["totals"]["failed"] == 1, last.json
         assert end_state(data_dir) == undisturbed, f"seed {seed}, {left} kills left"
+
+
+async def test_told_to_stop_it_hands_its_jobs_back_and_counts_nothing(samples: Path, tmp_path: Path) -> None:
+    paths = [str(samples / "web"), str(samples / "pdf")]
+    process = start_streamlane("ingest", *paths, "--kb", "demo", data_dir=tmp_path)
+    queue = tmp_path / "queue.db"
+
+    def started() -> bool:
+        return queue.exists() and bool(query(queue, "SELECT 1 FROM jobs WHERE state = 'active'"))
+
+    await wait_until(started, describe="a job runs", timeout=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    assert query(queue, "SELECT 1 FROM jobs WHERE state = 'active'") == []
+    assert query(queue, "SELECT 1 FROM jobs WHERE opts LIKE '%crashes%'") == []
+
+
+def query(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path, timeout=10)) as connection:
+        try:
+            return connection.execute(statement).fetchall()
+        except sqlite3.OperationalError:  # not made yet
+            return []
