@@ -16,6 +16,7 @@ from tests.support.hand import LEASE_MS, SOON_MS, Hand, envelope, ids, new, news
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
+DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ async def lost(store: Broker, hand: Hand) -> None:
 
 
 async def expired_at_settle(store: Broker, hand: Hand) -> None:
-    await hand.run(Snooze(3600))
+    await hand.run(Snooze(2 * DAY_MS / 1000))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ async def expired_at_settle(store: Broker, hand: Hand) -> None:
         (skipped, ArchiveReason.SKIP, {}),
         (poisoned, ArchiveReason.POISON, {"data": "no JSON"}),
         (lost, ArchiveReason.WORKER_LOST, {}),
-        (expired_at_settle, ArchiveReason.EXPIRED, {"deadline": now_ms() + 600_000}),
+        (expired_at_settle, ArchiveReason.EXPIRED, {"deadline": now_ms() + DAY_MS}),
     ],
 )
 async def test_every_death_has_a_reason_and_one_dead_letter(

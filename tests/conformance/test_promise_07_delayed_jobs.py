@@ -97,7 +97,7 @@ async def test_a_promotion_that_was_lost_is_repeated_and_each_job_moves_once(
 
 
 async def test_eight_promoters_at_once_move_each_job_once(backend: Backend, store: Broker) -> None:
-    jobs = news(200, run_at=now_ms() + SOON_MS)
+    jobs = news(200, delay_ms=SOON_MS)
     await store.enqueue(jobs)
     stores = [store, await backend.open()] * 4
     moved = 0
