@@ -17,6 +17,7 @@ ROW: Final = 48  # pixels
 GAP: Final = ROW // 2
 ROWS: Final = 40  # on a sheet: Tesseract would shrink one of more than 4096 pixels
 WIDEST: Final = 4000
+AS_CYRILLIC: Final = str.maketrans("ABCEHKMOPTXaceopxy", "АВСЕНКМОРТХасеорху")
 
 
 def find_data() -> Path | None:
@@ -80,7 +81,19 @@ def _read_sheet(pictures: Sequence[Any], languages: str) -> Iterator[tuple[str, 
             words[row].append(element["text"])
             scores[row].append((element["confidence"] or {}).get("recognition", 0.0))
     for row, found_scores in enumerate(scores):
-        yield " ".join(words[row]), statistics.mean(found_scores or [0.0])
+        yield " ".join(_in_one_script(words[row])), statistics.mean(found_scores or [0.0])
+
+
+def _in_one_script(words: Sequence[str]) -> Iterator[str]:
+    """Latin letters made Cyrillic inside a Cyrillic word, and where one stands alone, as an initial, on such a line."""
+    line = any(map(_has_cyrillic, words))
+    for word in words:
+        alone = line and sum(char.isalpha() for char in word) == 1
+        yield word.translate(AS_CYRILLIC) if alone or _has_cyrillic(word) else word
+
+
+def _has_cyrillic(word: str) -> bool:
+    return any("\u0400" <= char <= "\u04ff" for char in word)
 
 
 def _sheet(pictures: Sequence[Any]) -> bytes:
