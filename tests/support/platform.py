@@ -6,7 +6,6 @@ from pathlib import Path
 from consumers.commands.ingest import Outcome, bring_in
 from consumers.commands.session import HANDLERS, POOLS, Session
 from consumers.services import open_services
-from contracts.payloads import AWAITING_HANDLER
 from pipeline import Handler, Pipeline
 
 LIMIT_S = 60
@@ -14,6 +13,8 @@ LIMIT_S = 60
 
 async def ingest(*paths: Path, kb: str = "test", handlers: Iterable[Handler] = HANDLERS) -> list[Outcome]:
     """Bring files into a base and wait until each has ended."""
+    handlers = tuple(handlers)
+    ours = {handler.payload.spec.type for handler in handlers}  # other tests register types of their own
     async with (
         Pipeline.open() as pipeline,
         open_services(pipeline) as services,
@@ -21,7 +22,7 @@ async def ingest(*paths: Path, kb: str = "test", handlers: Iterable[Handler] = H
             pools=POOLS,
             handlers=handlers,
             services=services,
-            awaiting=AWAITING_HANDLER,
+            only=ours,
             duties=services.duties,
         ),
     ):
