@@ -102,19 +102,24 @@ class Pool:
         """Claim for all free slots; return how many remain free."""
         for delivery in await self.orphans():
             self._start(delivery)
+        taken: list[Delivery] = []
         free = self.slots - len(self._running)
         among = set(self._weights)
-        while free > 0 and among and not self._stopping:
-            wants = self._shares.deal(free, among)
-            got = dict.fromkeys(wants, 0)
-            for delivery in await self._broker.claim(self.consumer, list(wants.items())):
-                got[delivery.queue] += 1
+        try:
+            while free > 0 and among and not self._stopping:
+                wants = self._shares.deal(free, among)
+                got = dict.fromkeys(wants, 0)
+                for delivery in await self._broker.claim(self.consumer, list(wants.items())):
+                    got[delivery.queue] += 1
+                    taken.append(delivery)
+                self._outage.over()
+                free = self.slots - len(self._running) - len(taken)
+                among -= {queue for queue, wanted in wants.items() if got[queue] < wanted}
+                if any(got.values()):
+                    self._empty_wakes = 0
+        finally:  # started together, those that end together are settled, and replaced, in one transaction
+            for delivery in taken:
                 self._start(delivery)
-            self._outage.over()
-            free = self.slots - len(self._running)
-            among -= {queue for queue, wanted in wants.items() if got[queue] < wanted}
-            if any(got.values()):
-                self._empty_wakes = 0
         return free
 
     async def _rest(self, free: float) -> None:
