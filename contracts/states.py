@@ -72,6 +72,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(JobState.ACTIVE, JobState.PENDING, "reclaim", "its lease was lost; one more crash"),
     Transition(JobState.ACTIVE, JobState.ARCHIVED, "reclaim", "too many crashes: worker_lost"),
     Transition(JobState.ACTIVE, JobState.CANCELLED, "reclaim", "cancelled, then its worker was lost"),
+    Transition(JobState.ACTIVE, JobState.CANCELLED, "release", "told to stop, then handed back"),
+    Transition(JobState.PENDING, JobState.CANCELLED, "claim", "a fence covers it"),
     Transition(JobState.SCHEDULED, JobState.CANCELLED, "cancel", "told to stop before it started"),
     Transition(JobState.PENDING, JobState.CANCELLED, "cancel", "told to stop before it started"),
     Transition(JobState.RETRY, JobState.CANCELLED, "cancel", "told to stop between two tries"),
