@@ -179,6 +179,17 @@ async def test_a_cut_that_was_chosen_earlier_covers_only_what_is_older(store: Br
     assert [r.state for r in receipts] == [JobState.CANCELLED, JobState.PENDING]
 
 
+@pytest.mark.parametrize(("before_ms", "covered"), [(0, True), (1, False)])
+async def test_a_fence_covers_what_is_rooted_at_its_very_cut(
+    store: Broker, hand: Hand, before_ms: int, covered: bool
+) -> None:
+    parent = await running(store, hand)
+    did = await store.cancel_scope(K, EVERYTHING, parent.root_at - before_ms)
+    assert did.signalled == ((parent.id,) if covered else ())
+    (receipt,) = await store.enqueue([child(parent)])
+    assert (receipt.state is JobState.CANCELLED) is covered
+
+
 async def test_a_late_and_older_cut_does_not_weaken_the_fence(
     store: Broker, hand: Hand, insist: Insist
 ) -> None:
