@@ -12,7 +12,7 @@ from contracts.fences import EVERYTHING
 from contracts.jobs import OnConflict, Scope, Unique
 from contracts.outcomes import Cancel, Retry, Skip, Snooze
 from contracts.states import JobState
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -358,12 +358,15 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_store_does_what_the_model_does(backend: str) -> None:
+    """A failure is made small only in the thorough profile: that takes longer than the time limit of a test."""
+    thorough = settings().max_examples >= 1000
     machine = type("Machine", (StoreMachine,), {"make": staticmethod(BACKENDS[backend])})
     run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=max(settings().max_examples // 2, 1),  # each has forty steps
             stateful_step_count=40,
+            phases=set(Phase) if thorough else {Phase.explicit, Phase.reuse, Phase.generate},
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )
