@@ -22,6 +22,9 @@ FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 READ_PIXELS: Final = 2_000_000
 """A picture is shrunk to so many: a page of A4 then has 140 pixels an inch, and reading it takes 700 MiB."""
 LEAST_SIDE: Final = 8  # pixels; no letter is smaller
+M_MMAP_THRESHOLD: Final = -3
+LARGE: Final = 1 << 20
+"""Buffers of so many bytes go back to the system when they are freed: a heap would grow with every new shape."""
 STANDING: Final = 1.5  # height by width of a line that runs upwards or downwards
 LIES_DOWN: Final = 0.8
 """As well as it stood, a standing line needs to be read lying down: only then the lines are in order."""
@@ -190,6 +193,8 @@ def _engine() -> Any:
     from rapidocr import RapidOCR
 
     cv2.setNumThreads(1)
+    with contextlib.suppress(AttributeError, OSError):  # only glibc has it
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
     return RapidOCR(
         params={
             "Global.log_level": "critical",

@@ -29,6 +29,7 @@ PAGE = [
 ]
 SHORT = ["White paper: 12 words", "Black letters: 300"]
 RUSSIAN = ["Сорок тысяч обезьян", "Ответственный: Петров А. С.", "ОТЧЕТ О РАБОТЕ", "Таблица 3. Очереди"]
+SHAPES = [(900, 400), (1600, 1300), (2600, 800), (1000, 2000), (1500, 1400)]
 # Ideographs of straight strokes, as (from x, from y, to x, to y) on a square of 10: no font has to be there.
 BOX = [(2, 1, 8, 1), (2, 1, 2, 9), (8, 1, 8, 9), (2, 9, 8, 9)]
 IDEOGRAPHS = {
@@ -253,9 +254,31 @@ def process_of_the_words(data: bytes) -> tuple[str, int]:
     return words_in(data), os.getpid()
 
 
+def reserved_mb_after_each(pictures: list[bytes]) -> list[int]:
+    """What the kernel counts of this process against its limit, after each of the pictures."""
+    reserved = []
+    for data in pictures:
+        words_in(data)
+        (line,) = [
+            line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData")
+        ]
+        reserved.append(int(line.split()[1]) >> 10)
+    return reserved
+
+
 @needs_ocr
 @pytest.mark.usefixtures("children")
 class TestChild:
+    @pytest.mark.slow
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits and tells what is reserved")
+    async def test_a_child_does_not_grow_with_every_shape_of_picture(self):
+        """It did, until the kernel refused it memory for a picture that a fresh child read."""
+        pictures = [
+            stored(drawn([PAGE[0]], 20, width=width).resize((width, height))) for width, height in SHAPES
+        ]
+        reserved = await run_in_child(reserved_mb_after_each, pictures, timeout=110, memory_mb=1024)
+        assert max(reserved) - reserved[0] < 60, reserved
+
     @pytest.mark.slow
     async def test_a_child_reads_and_is_kept_for_the_next_picture(self):
         data = stored(drawn([*PAGE] * 3))
