@@ -23,7 +23,7 @@ READ_PIXELS: Final = 2_000_000
 """A picture is shrunk to so many: a page of A4 then has 140 pixels an inch, and reading it takes 700 MiB."""
 LEAST_SIDE: Final = 8  # pixels; no letter is smaller
 M_MMAP_THRESHOLD: Final = -3
-LARGE: Final = 1 << 20
+LARGE: Final = 4 << 20
 """Buffers of so many bytes go back to the system when they are freed: a heap would grow with every new shape."""
 STANDING: Final = 1.5  # height by width of a line that runs upwards or downwards
 LIES_DOWN: Final = 0.8
