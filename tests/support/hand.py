@@ -19,6 +19,8 @@ QUEUE: Final = "default"
 SOON_MS: Final = 60
 """A delay that is over soon, and long enough to look at a job while it lasts."""
 LEASE_MS: Final = 300
+LOST_MS: Final = 120
+"""A lease where nobody lives who could miss a renewal, so that nobody waits long for its end."""
 RETRY_S: Final = 0.05
 
 _numbers = itertools.count(1)
@@ -112,7 +114,7 @@ async def run_all(store: Broker, queue: str = QUEUE, outcome: Outcome | None = N
 
 
 async def reclaimed(
-    store: Broker, *, lease_ms: int = LEASE_MS, max_crashes: int = 3, count: int = 1
+    store: Broker, *, lease_ms: int = LOST_MS, max_crashes: int = 3, count: int = 1
 ) -> list[Reclaimed]:
     """Reclaim, as the duty of a living worker does, until `count` deliveries were taken from lost ones."""
     policy = ReclaimPolicy(lease_ms=lease_ms, max_crashes=max_crashes)
