@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contracts.topology import POOLS
@@ -85,6 +85,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="least level that is logged"
     )
+
+    @field_validator("database_url")
+    @classmethod
+    def _supported(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not url.get_secret_value().startswith(("sqlite:", "sqlite+")):
+            raise ValueError("only SQLite is supported: write sqlite:///folder/streamlane.db")
+        return url
 
     def slots(self, pool: str) -> int:
         """Return how many jobs of `pool` run at once in a process."""

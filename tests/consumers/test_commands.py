@@ -22,7 +22,7 @@ from tests.support.commands import streamlane
         (["search", "x", "--kb", " "], {}, "needs a name"),
         (["queues"], {"STREAMLANE_LEASE_SECONDS": "3"}, "did you mean STREAMLANE_LEASE_S?"),
         (["queues"], {"STREAMLANE_LEASE_S": "soon"}, "STREAMLANE_LEASE_S"),
-        (["queues"], {"STREAMLANE_DATABASE_URL": "mysql://x/y"}, "sqlite"),
+        (["queues"], {"STREAMLANE_DATABASE_URL": "mysql://x/y"}, "sqlite:///"),
     ],
 )
 def test_bad_usage_exits_2_and_says_what_is_valid(
