@@ -7,7 +7,7 @@ from typing import Final
 
 from pipeline.backends.lite.transaction import Snapshot
 
-POLL_S: Final = 0.025
+POLL_S: Final = 0.035
 
 
 class Watcher:
