@@ -39,6 +39,26 @@ def test_a_script_gets_its_error_as_json(tmp_path: Path) -> None:
     assert done.json["error"]
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["ingst", "x"], "ingst"),
+        (["ingest"], "PATH"),
+        (["ingest", "nowhere.pdf"], "nowhere.pdf"),
+        (["search", "x", "--kbb", "y"], "--kbb"),
+        (["jobs", "shw", "x"], "shw"),
+        (["jobs", "show"], "ID"),
+        (["--never"], "--never"),
+    ],
+)
+def test_a_script_is_told_of_its_misuse_as_json(args: list[str], said: str, tmp_path: Path) -> None:
+    done = streamlane(*args, "--json", data_dir=tmp_path / "data")
+    assert done.code == 2, done
+    assert said in done.json["error"]
+    assert done.json["code"] == "usage"
+    assert done.err
+
+
 def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/secret.db"
     done = streamlane("doctor", "--json", data_dir=tmp_path / "data", env={"STREAMLANE_DATABASE_URL": url})
