@@ -1,12 +1,13 @@
 """From an outcome to a settlement: one pure function, used wherever an attempt ends."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from contracts.jobs import Job
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
-from contracts.wire import cut
-from pipeline.broker import Delivery, Settlement
+from contracts.wire import PoisonError, UnknownVersionError, cut, decode
+from pipeline.broker import Delivery, ReclaimPolicy, Settlement
 from pipeline.failure import describe
 from pipeline.retry import RetryDelay
 
@@ -43,6 +44,44 @@ def unknown(delivery: Delivery, job: Job, *, snooze_ms: int, limit_ms: int, now:
     if now - since >= limit_ms:
         return poison(delivery, f"no worker knew job type {job.type!r} for {limit_ms // 1000} s")
     return _later(delivery, JobState.SCHEDULED, replace(job, unknown_since=since), snooze_ms, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of a job whose worker was lost. `job` None: its envelope stays as it is."""
+
+    state: JobState
+    job: Job | None = None
+    reason: ArchiveReason | None = None
+    error: str = ""
+
+
+def lost(record: Mapping[str, str], queue: str, *, policy: ReclaimPolicy, now: int) -> Fate:
+    """Return what becomes of a job that lost its worker: one more crash, and after `max_crashes` it is given up."""
+    try:
+        job = decode({**record, "data": ""}, queue)
+    except UnknownVersionError:
+        return Fate(JobState.PENDING)
+    except PoisonError as error:
+        return Fate(JobState.ARCHIVED, None, ArchiveReason.POISON, str(error))
+    before = job.crashes if now - job.crashed_at <= policy.crash_reset_ms else 0
+    job = replace(job, crashes=before + 1, crashed_at=now)
+    if job.crashes <= policy.max_crashes:
+        return Fate(JobState.PENDING, job)
+    error = f"lost its worker {job.crashes} times"
+    return Fate(
+        JobState.ARCHIVED,
+        replace(job, last_error=error, last_failed_at=now),
+        ArchiveReason.WORKER_LOST,
+        error,
+    )
+
+
+def last_chance(job: Job) -> Job:
+    """Return an archived job with one attempt left, again final."""
+    return replace(
+        job, retried=max(job.retried, job.max_retry), crashes=0, unknown_since=0, deadline=None
+    )
 
 
 def _failed(

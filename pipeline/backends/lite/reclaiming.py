@@ -1,14 +1,14 @@
 """Active → somebody else's, where the worker is lost."""
 
 import sqlite3
-from dataclasses import replace
 
-from contracts.states import ArchiveReason, JobState
-from contracts.wire import PoisonError, UnknownVersionError, decode, encode_options
+from contracts.states import JobState
+from contracts.wire import encode_options
 from pipeline.backends.lite.deliveries import queue_again
 from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Reclaimed, ReclaimPolicy
+from pipeline.settle import lost
 
 
 def reclaim(transaction: Transaction, policy: ReclaimPolicy) -> list[Reclaimed]:
@@ -62,16 +62,8 @@ def _fate(row: sqlite3.Row, policy: ReclaimPolicy, now: int) -> End | str | None
     """Return how a lost job ends, or the options it goes on with (None: as they are)."""
     if row["cancel"]:
         return End(row, JobState.CANCELLED)
-    try:
-        job = decode({"id": row["id"], "type": row["type"], "data": "", "opts": row["opts"]}, row["queue"])
-    except UnknownVersionError:
-        return None
-    except PoisonError as error:
-        return End(row, JobState.ARCHIVED, None, ArchiveReason.POISON, str(error))
-    before = job.crashes if now - job.crashed_at <= policy.crash_reset_ms else 0
-    job = replace(job, crashes=before + 1, crashed_at=now)
-    if job.crashes <= policy.max_crashes:
-        return encode_options(job)
-    lost = f"lost its worker {job.crashes} times"
-    opts = encode_options(replace(job, last_error=lost, last_failed_at=now))
-    return End(row, JobState.ARCHIVED, opts, ArchiveReason.WORKER_LOST, lost)
+    fate = lost({name: row[name] for name in ("id", "type", "opts")}, row["queue"], policy=policy, now=now)
+    opts = encode_options(fate.job) if fate.job else None
+    if fate.state is JobState.PENDING:
+        return opts
+    return End(row, fate.state, opts, fate.reason, fate.error)

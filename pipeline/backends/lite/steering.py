@@ -1,7 +1,6 @@
 """What a person does to a job or a queue: run now, delete, purge, pause, resume."""
 
 import sqlite3
-from dataclasses import replace
 from typing import Final
 
 from contracts.jobs import Job
@@ -13,6 +12,7 @@ from pipeline.backends.lite.fences import Fences
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import holder, take
 from pipeline.errors import JobNotFound, NotAllowed
+from pipeline.settle import last_chance
 
 AT_ONCE: Final = 500
 """Jobs purged in one transaction, so that nobody waits long for the writer."""
@@ -70,8 +70,7 @@ def _last_chance(transaction: Transaction, row: sqlite3.Row) -> str | None:
     if Fences(transaction).cover(job.type, row["root_at"], pairs(row["scopes"])):
         raise NotAllowed(f"job {job.id} was cancelled with what it belongs to; enqueue it anew")
     _retake_lock(transaction, job)
-    retried = max(job.retried, job.max_retry)
-    return encode_options(replace(job, retried=retried, crashes=0, unknown_since=0, deadline=None))
+    return encode_options(last_chance(job))
 
 
 def _retake_lock(transaction: Transaction, job: Job) -> None:

@@ -1,0 +1,98 @@
+"""Where Redis is, and how it is reached: one server, Sentinel or Cluster, by URL.
+
+    redis://user:password@host:6379/0   rediss:// with TLS   unix:///path/of.sock?db=0
+    sentinel://user:password@host1:26379,host2:26379/<service>/0    sentinels:// with TLS
+    cluster://user:password@host1:7000,host2:7001                   clusters:// with TLS
+"""
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from pipeline.config import Settings
+from pipeline.errors import ConfigurationError
+
+PORTS: Final = {"redis": 6379, "rediss": 6379, "sentinel": 26379, "sentinels": 26379, "cluster": 6379, "clusters": 6379}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed URL. `kind` is redis, sentinel or cluster; `options` are what a connection is told beside its host."""
+
+    kind: str
+    hosts: tuple[tuple[str, int], ...]
+    options: dict[str, Any]
+    service: str = ""
+    path: str = ""
+
+    @property
+    def database(self) -> int:
+        """The number of the database."""
+        return int(self.options.get("db", 0))
+
+
+def parse(settings: Settings) -> Address:
+    """Read `redis_url` and what belongs to it. Raises ConfigurationError without repeating the password."""
+    assert settings.redis_url is not None
+    url = urlsplit(settings.redis_url.get_secret_value())
+    options: dict[str, Any] = {}
+    place = url.netloc
+    if "@" in place:
+        login, place = place.rsplit("@", 1)
+        user, _, password = login.partition(":")
+        options |= {"username": unquote(user) or None, "password": unquote(password) or None}
+    parts = [part for part in url.path.split("/") if part]
+    if url.scheme == "unix":
+        query = dict(pair.split("=", 1) for pair in url.query.split("&") if "=" in pair)
+        return Address("redis", (), options | {"db": _number(query.get("db", "0"))}, path=unquote(url.path))
+    if url.scheme not in PORTS:
+        raise ConfigurationError(
+            f"STREAMLANE_REDIS_URL: unknown scheme {url.scheme!r}; there are unix, {', '.join(sorted(PORTS))}"
+        )
+    kind = url.scheme.removesuffix("s") if url.scheme != "redis" and url.scheme != "rediss" else "redis"
+    if url.scheme.endswith("ss") or (url.scheme.endswith("s") and kind != "redis"):
+        options |= _tls(settings)
+    hosts = tuple(_host(one, PORTS[url.scheme]) for one in place.split(",") if one)
+    if not hosts:
+        raise ConfigurationError("STREAMLANE_REDIS_URL names no host, as in redis://localhost:6379/0")
+    service = ""
+    if kind == "sentinel":
+        if not parts:
+            raise ConfigurationError("STREAMLANE_REDIS_URL names no service, as in sentinel://host:26379/mymaster/0")
+        service = parts.pop(0)
+    if kind == "cluster" and parts and parts != ["0"]:
+        raise ConfigurationError("STREAMLANE_REDIS_URL: a cluster has no databases but 0")
+    if kind != "cluster":
+        options["db"] = _number(parts[0] if parts else "0")
+    return Address(kind, hosts, options, service)
+
+
+def _tls(settings: Settings) -> dict[str, Any]:
+    if settings.redis_skip_verify:
+        return {"ssl": True, "ssl_cert_reqs": "none", "ssl_check_hostname": False}
+    ca = settings.redis_ca_file
+    if ca is not None and not ca.is_file():
+        raise ConfigurationError(f"STREAMLANE_REDIS_CA_FILE: there is no file {ca}")
+    return {
+        "ssl": True,
+        "ssl_cert_reqs": "required",
+        "ssl_check_hostname": True,
+        "ssl_ca_certs": str(ca) if ca else None,
+        "ssl_min_version": ssl.TLSVersion.TLSv1_2,
+    }
+
+
+def _host(text: str, port: int) -> tuple[str, int]:
+    if text.startswith("["):
+        name, _, rest = text[1:].partition("]")
+        number = rest.removeprefix(":")
+    else:
+        name, _, number = text.partition(":")
+    return unquote(name), _number(number) if number else port
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise ConfigurationError(f"STREAMLANE_REDIS_URL: {text[:20]!r} is not a number")
+    return int(text)

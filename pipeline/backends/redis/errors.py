@@ -1,0 +1,76 @@
+"""What Redis says, as errors of the port."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from redis import exceptions
+
+from pipeline.errors import StoreFull, StoreUnavailable
+
+FULL: Final = ("OOM", "MISCONF")
+"""No memory left; or the disk does not take snapshots, and Redis was told to stop then."""
+REFUSED: Final = {
+    "READONLY": "it is a replica, or fails over",
+    "LOADING": "it is loading its data",
+    "MASTERDOWN": "its link to the primary is down",
+    "CLUSTERDOWN": "the cluster is not complete",
+    "TRYAGAIN": "slots are moving",
+    "NOREPLICAS": "too few replicas follow",
+    "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
+    "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
+    "NOPERM": "this user may not do that; docs/redis.md lists the rights that are needed",
+    "BUSY": "a script runs there for too long",
+    "UNBLOCKED": "it takes another role",
+}
+
+
+def store_error(error: Exception) -> StoreUnavailable | None:
+    """Return what `error` means for the port; None where it is not of the world but a mistake of ours."""
+    text = str(error) or type(error).__name__
+    code = _code(error, text)
+    if code in FULL:
+        return StoreFull(f"Redis has no room: raise maxmemory or free some, then repeat ({text})")
+    if code in REFUSED:
+        return StoreUnavailable(f"Redis does not serve this now: {REFUSED[code]} ({text})")
+    if isinstance(error, exceptions.ResponseError):
+        return None
+    if isinstance(error, exceptions.RedisError | OSError | TimeoutError):
+        return StoreUnavailable(f"Redis does not answer: {text}")
+    return None
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Raise what Redis says as StoreUnavailable or StoreFull."""
+    try:
+        yield
+    except Exception as error:
+        found = store_error(error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _code(error: Exception, text: str) -> str:
+    """Return the first word of a refusal; redis-py takes some words away and has a class for them instead."""
+    match error:
+        case exceptions.OutOfMemoryError():
+            return "OOM"
+        case exceptions.ReadOnlyError():
+            return "READONLY"
+        case exceptions.BusyLoadingError():
+            return "LOADING"
+        case exceptions.MasterDownError():
+            return "MASTERDOWN"
+        case exceptions.ClusterDownError():
+            return "CLUSTERDOWN"
+        case exceptions.NoPermissionError():
+            return "NOPERM"
+        case exceptions.AuthenticationError():
+            return "WRONGPASS"
+        case _:
+            for word in (*FULL, *REFUSED):
+                if text.startswith(word) or f"-{word} " in text:
+                    return word
+            return "OOM" if "'maxmemory'" in text else ""

@@ -1,0 +1,93 @@
+#!lua flags=allow-oom
+-- pending → active; what is fenced becomes cancelled, what is past its deadline archived (expired).
+-- KEYS[1]  prefix of the home
+-- ARGV[1]  control channel      ARGV[2]  consumer
+-- ARGV[3…] three a queue: name, how many, whether those that come again are first (1 or 0)
+-- returns  now, then six a job: queue, entry, id, type, data, opts
+-- parts    common moving ending fences
+local channel, consumer, claimed, ROUNDS = ARGV[1], ARGV[2], {int(now)}, 10
+
+local function deliver(stream, limit)
+  local read = {'XREADGROUP', 'GROUP', group, consumer, 'COUNT', limit, 'STREAMS', stream, '>'}
+  local reply = pcall_(unpack(read))
+  if reply and reply.err then
+    if not string.find(reply.err, 'NOGROUP', 1, true) then return error(reply.err) end
+    call('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
+    reply = call(unpack(read))
+  end
+  return reply and reply[1][2] or {}
+end
+
+-- An entry that another language wrote: it becomes a job here. Returns whether it may.
+local function adopt(job, named)
+  if tombstone(job.id) then return false end
+  local opts = options(job.opts)
+  local lock = lock_of(job.type, opts)
+  if lock and holder(lock) then return false end
+  if lock then take(lock, job.id, now) end
+  if not opts.root_at then
+    opts.root_at = root_after_fences(scopes_of(opts))
+    job.opts = with_option(with_option(job.opts, 'root_id', '"' .. job.id .. '"'), 'root_at', int(opts.root_at))
+  end
+  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'named', '1')
+  index_scopes(job.id, job.type, scopes_of(opts))
+  return true
+end
+
+local function stopped(job, hash)
+  if hash.cancel then return {state = 'cancelled'} end
+  if newest_cut >= 0 then
+    local opts = options(job.opts)
+    if fenced(job.type, tonumber(opts.root_at) or 0, scopes_of(opts)) then return {state = 'cancelled'} end
+  end
+  if string.find(job.opts, '"deadline"', 1, true) and (tonumber(options(job.opts).deadline) or now) < now then
+    return {state = 'archived', reason = 'expired', error = 'its deadline passed while it waited'}
+  end
+end
+
+local function admit(queue, entry, body)
+  local id = body.id
+  if not id or #id > 128 or not string.find(id, '^[%w._:-]+$') then id = queue .. ':' .. string.gsub(entry, 'again:', '') end
+  local job = {id = id, queue = queue, type = body.type or '', data = body.data or '', opts = body.opts or '{}'}
+  local hash = fields(P .. 'job:' .. id, 'queue', 'entry', 'cancel')
+  if not hash.queue and not adopt(job) or hash.queue and hash.entry ~= entry then return drop_entry(queue, entry) end
+  local how = stopped(job, hash)
+  if how then
+    finish(job, how, channel)
+    return drop_entry(queue, entry)
+  end
+  if string.find(job.opts, '"unique"', 1, true) then
+    local opts = options(job.opts)
+    unlock(job, opts, true)
+    local lock = lock_of(job.type, opts)
+    if lock then hold_lock(lock, id) end
+  end
+  call('HSET', P .. 'job:' .. id, 'state', 'active', 'entry', entry, 'consumer', consumer, 'claimed_at', int(now))
+  for _, value in ipairs({queue, entry, id, job.type, job.data, job.opts}) do claimed[#claimed + 1] = value end
+end
+
+local function claim(queue, again, limit)
+  local stream, prefix = place(queue, again and 'again:' or '')
+  local entries = deliver(P .. 'q:' .. queue .. (again and ':again' or ''), limit)
+  local before = #claimed
+  for _, entry in ipairs(entries) do
+    admit(queue, (again and 'again:' or '') .. entry[1], pairs_of(entry[2] or {}))
+  end
+  return (#claimed - before) / 6, #entries
+end
+
+for i = 3, #ARGV, 3 do
+  local queue, want, again = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
+  if call('SISMEMBER', P .. 'paused', queue) == 1 then want = 0 end
+  local share = math.ceil(want / 2)
+  for round = 1, want > 0 and ROUNDS or 0 do
+    local got, read = claim(queue, again, math.min(share, want))
+    want = want - got
+    if want > 0 then
+      local more, others = claim(queue, not again, want)
+      want, read, share = want - more, read + others, want - more
+    end
+    if want == 0 or read == 0 then break end
+  end
+end
+return claimed

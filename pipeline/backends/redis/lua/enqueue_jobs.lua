@@ -1,0 +1,72 @@
+#!lua
+-- new → pending, scheduled; or a duplicate, coalesced with an older one, or covered by a fence.
+-- KEYS[1]  prefix of the home
+-- ARGV[1]  control channel
+-- ARGV[2…] 15 a job: id, type, data, opts (without its last brace), queue, root id, root at (0: itself), delay ms,
+--          run at (0: none), named (1 or empty), scopes (kind|id with spaces between), unique key (empty: none), until,
+--          ttl s, on_conflict
+-- returns  three a job: id, state, duplicate (1 or 0)
+-- parts    common moving ending fences
+local channel, receipts, newest_root = ARGV[1], {}, 0
+
+local function receipt(id, state, duplicate)
+  receipts[#receipts + 1], receipts[#receipts + 2], receipts[#receipts + 3] = id, state, duplicate
+end
+
+local function note(job, due, root_at, lock, with_data)
+  return cjson.encode({due = due, root_at = root_at, data = with_data and job.data or nil, opts = job.opts})
+end
+
+-- Whether an older job goes on in place of this one.
+local function coalesced(job, lock, on_conflict, due, root_at)
+  local id, state = holder(lock)
+  if not id then return false end
+  if on_conflict == 'replace' and WAITING[state] then
+    finish(withdraw(id), {state = 'cancelled', error = 'replaced by ' .. job.id, final = true}, channel)
+    return false
+  end
+  if on_conflict == 'debounce' and (state == 'scheduled' or state == 'retry') then
+    call('HSET', P .. 'job:' .. id, 'due_at', int(due))
+    call('ZADD', P .. 'q:' .. call('HGET', P .. 'job:' .. id, 'queue') .. ':' .. state, int(due), id)
+    publish_due(channel, due)
+  elseif on_conflict ~= 'drop' and state == 'active' then
+    call('HSET', P .. 'job:' .. id, 'rerun', note(job, due, root_at, lock, on_conflict == 'replace'))
+  end
+  receipt(id, state, 1)
+  return true
+end
+
+local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflict)
+  local known = call('HGET', P .. 'job:' .. job.id, 'state') or tombstone(job.id)
+  if known then return receipt(job.id, known, 1) end
+  if root_at == 0 then
+    root_at = root_after_fences(scopes)
+  elseif fenced(job.type, root_at, scopes) then
+    bury(job.id, 'cancelled', named)
+    return receipt(job.id, 'cancelled', 0)
+  end
+  newest_root = math.max(newest_root, root_at)
+  job.opts = job.opts .. ',"root_id":"' .. root_id .. '","root_at":' .. int(root_at) .. ',"enqueued_at":' .. int(now) .. '}'
+  if lock then
+    if coalesced(job, lock, on_conflict, due, root_at) then return end
+    take(lock, job.id, due)
+  end
+  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, unpack(named and {'named', '1'} or {}))
+  if due > now then to_waiting(job, 'scheduled', due, channel) else to_pending(job) end
+  index_scopes(job.id, job.type, scopes)
+  receipt(job.id, due > now and 'scheduled' or 'pending', 0)
+end
+
+for i = 2, #ARGV, 15 do
+  local job = {id = ARGV[i], type = ARGV[i + 1], data = ARGV[i + 2], opts = ARGV[i + 3], queue = ARGV[i + 4]}
+  local delay, run_at, scopes = tonumber(ARGV[i + 7]), tonumber(ARGV[i + 8]), {}
+  for scope in string.gmatch(ARGV[i + 10], '%S+') do scopes[#scopes + 1] = scope end
+  local due = run_at > 0 and math.max(run_at, now) or delay > 0 and now + delay + 1 or now
+  local lock = ARGV[i + 11] ~= '' and {key = P .. 'unique:' .. job.type .. '|' .. ARGV[i + 11],
+    until_ = ARGV[i + 12], ttl = tonumber(ARGV[i + 13])} or nil
+  admit(job, ARGV[i + 5], tonumber(ARGV[i + 6]), due, ARGV[i + 9] == '1', scopes, lock, ARGV[i + 14])
+end
+if newest_root > tonumber(call('HGET', P .. 'meta', 'rooted') or '0') then
+  call('HSET', P .. 'meta', 'rooted', int(newest_root))
+end
+return receipts

@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- What no worker has renewed for a lease. After a time without any look longer than half a lease nothing is stale for one
+-- whole lease: the healthy need it to say so.
+-- KEYS[1]  prefix of the home
+-- ARGV[1]  lease ms  ARGV[2]  at most so many
+-- ARGV[3…] the queues of the home
+-- returns  seven a delivery: queue, entry, consumer, id, type, opts, told to cancel (1 or 0)
+-- parts    common
+local lease, left, stale = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
+local meta = fields(P .. 'meta', 'reclaimed_at', 'quiet_until')
+local last, quiet = tonumber(meta.reclaimed_at or '0'), tonumber(meta.quiet_until or '0')
+if now < last or now > last + math.floor(lease / 2) or quiet > now + lease then quiet = now + lease end
+call('HSET', P .. 'meta', 'reclaimed_at', int(now), 'quiet_until', int(quiet))
+if now < quiet then return stale end
+
+local function look(queue, again)
+  local stream = P .. 'q:' .. queue .. (again and ':again' or '')
+  local found = pcall_('XPENDING', stream, group, 'IDLE', lease, '-', '+', left)
+  if found.err then return end
+  for _, held in ipairs(found) do
+    local entry = (again and 'again:' or '') .. held[1]
+    local body = read_entry(queue, entry)
+    local hash = body and body.id and fields(P .. 'job:' .. body.id, 'entry', 'cancel') or {}
+    if hash.entry == entry then
+      local values = {queue, entry, held[2], body.id, body.type or '', body.opts or '{}', hash.cancel and '1' or '0'}
+      for _, value in ipairs(values) do stale[#stale + 1] = value end
+      left = left - 1
+    else
+      drop_entry(queue, entry) -- deleted by hand, or a copy of what lies elsewhere
+    end
+  end
+end
+
+for i = 3, #ARGV do
+  if left > 0 then look(ARGV[i], true) end
+  if left > 0 then look(ARGV[i], false) end
+end
+return stale

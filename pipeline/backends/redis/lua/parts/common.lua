@@ -1,0 +1,98 @@
+-- What every transition on jobs begins with. P: the prefix of the home; now: the server's clock, ms.
+local P = KEYS[1]
+local group = string.match(P, '{(.-)}')
+local call, pcall_ = redis.call, redis.pcall
+local clock = call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local WAITING = {scheduled = true, pending = true, retry = true}
+local ENDED = {completed = 1, archived = 2, cancelled = 3}
+local ENDED_NAME = {'completed', 'archived', 'cancelled'}
+
+local function int(number) return string.format('%.0f', number) end
+
+local function options(text)
+  local fine, value = pcall(cjson.decode, text)
+  return fine and type(value) == 'table' and value or {}
+end
+
+-- HMGET as a table; absent fields are nil.
+local function fields(key, ...)
+  local values, found = call('HMGET', key, ...), {}
+  for i, name in ipairs({...}) do found[name] = values[i] or nil end
+  return found
+end
+
+local function pairs_of(flat)
+  local found = {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+
+-- An entry is named by its id, with "again:" before it where it lies in the stream of jobs that come again.
+local function place(queue, entry)
+  local id = string.match(entry, '^again:(.+)$')
+  if id then return P .. 'q:' .. queue .. ':again', id end
+  return P .. 'q:' .. queue, entry
+end
+
+local function read_entry(queue, entry)
+  local stream, id = place(queue, entry)
+  local found = call('XRANGE', stream, id, id)[1]
+  return found and pairs_of(found[2]) or nil
+end
+
+-- The entry is ours only while the group says so: its id alone comes again when a group is made anew.
+local function owned(queue, entry, consumer)
+  local stream, id = place(queue, entry)
+  local held = pcall_('XPENDING', stream, group, id, id, 1, consumer)
+  return not held.err and #held == 1
+end
+
+local function drop_entry(queue, entry)
+  local stream, id = place(queue, entry)
+  pcall_('XACK', stream, group, id)
+  call('XDEL', stream, id)
+end
+
+local function tombstone(id)
+  local score = call('ZSCORE', P .. 'gone', id) or call('ZSCORE', P .. 'gone:brief', id)
+  return score and ENDED_NAME[score % 8] or nil
+end
+
+-- Scopes and unique lock are read from the options; those of an envelope nobody can read are none.
+local function scopes_of(opts)
+  local found = {}
+  for _, scope in ipairs(type(opts.scopes) == 'table' and opts.scopes or {}) do
+    if type(scope) == 'table' and scope[1] and scope[2] then found[#found + 1] = scope[1] .. '|' .. scope[2] end
+  end
+  return found
+end
+
+local function lock_of(job_type, opts)
+  local unique = type(opts.unique) == 'table' and opts.unique[1] and opts.unique or nil
+  if not unique then return nil end
+  return {key = P .. 'unique:' .. job_type .. '|' .. unique[1], until_ = unique[3] or 'done', ttl = unique[2] or 0}
+end
+
+local function index_scopes(id, job_type, scopes)
+  for _, scope in ipairs(scopes) do call('ZADD', P .. 'scopes', 0, scope .. '|' .. job_type .. '|' .. id) end
+end
+
+local function unindex_scopes(id, job_type, scopes)
+  for _, scope in ipairs(scopes) do call('ZREM', P .. 'scopes', scope .. '|' .. job_type .. '|' .. id) end
+end
+
+-- Options are text that only ever grows at its end: of equal keys the later one counts.
+local function with_option(opts, name, value)
+  local inner = next(options(opts)) ~= nil and string.match(opts, '^%s*{(.*)}%s*$')
+  if inner then return '{' .. inner .. ',"' .. name .. '":' .. value .. '}' end
+  return string.match(opts, '^%s*{%s*}%s*$') and '{"' .. name .. '":' .. value .. '}' or opts
+end
+
+local function publish_due(channel, due)
+  local head = tonumber(call('HGET', P .. 'meta', 'head') or '')
+  if not head or due < head then
+    call('HSET', P .. 'meta', 'head', int(due))
+    call('PUBLISH', channel, 'due')
+  end
+end

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- active → completed, retry, scheduled, archived, cancelled.
+-- KEYS[1]  prefix of the home
+-- ARGV[1]  control channel
+-- ARGV[2…] ten a settlement: queue, entry, id, consumer, state, opts (empty: as they are), delay ms, reason, error,
+--          how long a completed job is kept ms
+-- returns  the state that resulted, a settlement; empty where the delivery was not current
+-- parts    common moving ending
+local channel, states = ARGV[1], {}
+
+local function settle(queue, entry, id, consumer, state, opts, delay, reason, error, kept)
+  if not owned(queue, entry, consumer) then return '' end
+  local hash = fields(P .. 'job:' .. id, 'entry', 'cancel')
+  if hash.entry and hash.entry ~= entry then
+    drop_entry(queue, entry)
+    return ''
+  end
+  local body = read_entry(queue, entry) or {}
+  local job = {id = id, queue = queue, type = body.type or '', data = body.data or '',
+    opts = opts ~= '' and opts or body.opts or '{}'}
+  if state == 'retry' then count(queue, 'retry') end
+  if hash.cancel and state ~= 'completed' then state = 'cancelled' end
+  if state == 'retry' or state == 'scheduled' then
+    to_waiting(job, state, now + math.max(delay, 0) + 1, channel)
+    call('HSET', P .. 'job:' .. id, 'queue', queue, 'error', error, 'again', state == 'scheduled' and '1' or '')
+  else
+    state = finish(job, {state = state, reason = reason, error = error, kept_ms = kept}, channel)
+  end
+  drop_entry(queue, entry)
+  return state
+end
+
+for i = 2, #ARGV, 10 do
+  states[#states + 1] = settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5],
+    tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 8], tonumber(ARGV[i + 9]))
+end
+return states

@@ -1,0 +1,119 @@
+"""Redis as the broker uses it: every call has a limit and is sent once.
+
+redis-py repeats by itself whatever fails, which makes two entries of one XADD; here nothing is repeated that may have
+happened. One server, Sentinel and Cluster look alike from here on.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError
+
+from pipeline.backends.redis.address import Address
+from pipeline.backends.redis.errors import store_errors
+from pipeline.backends.redis.scripts import Script
+
+CONNECTIONS: Final = 16
+"""What a process uses at once for commands; whoever wants one more waits."""
+
+
+class Server:
+    """Sends scripts and commands. `timeout_s` limits each; `replicas` is how many must have what an enqueue wrote."""
+
+    def __init__(self, address: Address, *, timeout_s: float, replicas: int = 0) -> None:
+        self._address, self._timeout_s, self._replicas = address, timeout_s, replicas
+        self._client = _client(address, timeout_s, CONNECTIONS)
+        self._blocking = _client(address, None, 64)
+
+    async def run(self, script: Script, key: str, *args: Any) -> Any:
+        """Run a transition where `key` lies. Raises StoreUnavailable, StoreFull."""
+        with store_errors():
+            try:
+                return await self._client.execute_command("EVALSHA", script.digest, 1, key, *args)
+            except NoScriptError:  # it has not run
+                return await self._client.execute_command("EVAL", script.text, 1, key, *args)
+
+    async def call(self, *command: Any) -> Any:
+        """Send a single command. Raises StoreUnavailable, StoreFull."""
+        with store_errors():
+            return await self._client.execute_command(*command)
+
+    async def confirmed(self, key: str) -> None:
+        """Return when enough replicas have what was written before. Raises StoreUnavailable."""
+        if self._replicas:
+            await self.call("WAIT", self._replicas, round(self._timeout_s * 1000))
+
+    async def listen(self, streams: Sequence[tuple[str, str]], block_s: float) -> list[Any]:
+        """Return soon after one of these streams (all of one home) has an entry after the id given; [] after `block_s`.
+
+        Nothing is taken by that. Raises StoreUnavailable.
+        """
+        keys, ids = [key for key, _ in streams], [last for _, last in streams]
+        command = ("XREAD", "COUNT", 1, "BLOCK", round(block_s * 1000), "STREAMS", *keys, *ids)
+        with store_errors():
+            async with asyncio.timeout(block_s + self._timeout_s):
+                return await self._blocking.execute_command(*command) or []
+
+    @asynccontextmanager
+    async def subscribed(self, channel: str) -> AsyncIterator[Any]:
+        """Subscribe to a channel; yields redis-py's PubSub."""
+        client = self._blocking
+        node = client if isinstance(client, Redis) else client.get_default_node().redis_connection
+        async with node.pubsub(ignore_subscribe_messages=True) as pubsub:
+            await pubsub.subscribe(channel)
+            yield pubsub
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        await self._client.aclose()
+        await self._blocking.aclose()
+
+
+def options_of(address: Address, timeout_s: float | None) -> dict[str, Any]:
+    """Return what every connection is told, in whichever thread."""
+    return {
+        **address.options,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": timeout_s or 2.0,
+        "socket_keepalive": True,
+        "health_check_interval": 0,
+        "decode_responses": True,
+        "encoding_errors": "replace",
+        "protocol": 2,
+    }
+
+
+def _client(address: Address, timeout_s: float | None, most: int) -> Any:
+    options = options_of(address, timeout_s) | {"retry": Retry(NoBackoff(), 0)}
+    if address.kind == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        del options["health_check_interval"]
+        return RedisCluster(startup_nodes=nodes, max_connections=most, **options)
+    if address.kind == "sentinel":
+        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=_sentinel_options(options), **options)
+        return sentinel.master_for(address.service, connection_pool_class=SentinelConnectionPool)
+    if address.path:
+        pool: Any = BlockingConnectionPool(
+            max_connections=most, connection_class=UnixDomainSocketConnection, path=address.path,
+            **{k: v for k, v in options.items() if k not in {"socket_keepalive", "socket_connect_timeout"}},
+        )  # fmt: skip
+    else:
+        (host, port), *_ = address.hosts
+        secure = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
+        pool = BlockingConnectionPool(
+            max_connections=most, timeout=timeout_s or 5.0, host=host, port=port, **secure, **options
+        )
+    return Redis.from_pool(pool)
+
+
+def _sentinel_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Sentinels have no databases; they are asked with the same login and the same TLS."""
+    return {name: value for name, value in options.items() if name != "db"}
