@@ -5,9 +5,9 @@ happened. One server, Sentinel and Cluster look alike from here on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
@@ -21,6 +21,9 @@ from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.scripts import Script
 
+T = TypeVar("T")
+
+HINT_S: Final = 5.0
 CONNECTIONS: Final = 16
 """What a process uses at once for commands; whoever wants one more waits."""
 
@@ -64,17 +67,43 @@ class Server:
 
     @asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
-        """Subscribe to a channel; yields redis-py's PubSub."""
+        """Subscribe to a channel; what it yields is for `next_hint`. Raises StoreUnavailable."""
         client = self._blocking
-        node = client if isinstance(client, Redis) else client.get_default_node().redis_connection
-        async with node.pubsub(ignore_subscribe_messages=True) as pubsub:
-            await pubsub.subscribe(channel)
-            yield pubsub
+        with store_errors():
+            if isinstance(client, RedisCluster):
+                await client.initialize()
+                node = client.get_default_node()
+                client = _client(Address("redis", ((node.host, node.port),), self._address.options), None, 2)
+            async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+                await pubsub.subscribe(channel)
+                yield pubsub
+
+    async def next_hint(self, pubsub: Any) -> str | None:
+        """Return the next message, None after a few seconds without any. A connection that is silently dead is found
+        by a ping in between. Raises StoreUnavailable.
+        """
+        with store_errors():
+            message = await pubsub.get_message(timeout=HINT_S)
+            if message is None:
+                async with asyncio.timeout(self._timeout_s):
+                    await pubsub.ping()
+                    message = await pubsub.get_message(timeout=self._timeout_s)
+                    return None
+            return str(message["data"]) if message["type"] == "message" else None
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         await self._client.aclose()
         await self._blocking.aclose()
+
+
+async def joined(parts: Iterable[Awaitable[T]]) -> list[T]:
+    """Return what all parts return; an error is raised only when every part has ended, so that nothing goes on."""
+    answers = await asyncio.gather(*parts, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
 def options_of(address: Address, timeout_s: float | None) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Deliveries: claimed, held, settled, handed back."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from contracts.states import JobState
+from contracts.topology import home
+from contracts.wire import encode_options
+
+from pipeline.backends.redis.keys import Keys
+from pipeline.backends.redis.scripts import script
+from pipeline.backends.redis.server import Server
+from pipeline.broker import Delivery, Settlement
+from pipeline.records import Progress
+
+AT_ONCE: Final = 128
+"""Jobs in one script, so that it holds the server for a few milliseconds at most."""
+
+
+class Turns:
+    """Whose turn it is in each queue: that of jobs that come again, or that of fresh ones."""
+
+    def __init__(self) -> None:
+        self._fresh: set[str] = set()
+
+    def again(self, queue: str, wanted: int) -> int:
+        """Return 1 when those that come again are first, and count a turn of `wanted` jobs."""
+        fresh = queue in self._fresh
+        if wanted % 2:
+            self._fresh ^= {queue}
+        return 0 if fresh else 1
+
+
+async def claim(
+    server: Server, keys: Keys, name: str, consumer: str, wants: Sequence[tuple[str, int]], turns: Turns
+) -> list[Delivery]:
+    """Claim at most n of each (queue, n) of one home."""
+    asked = [part for queue, n in wants if n > 0 for part in (queue, n, turns.again(queue, n))]
+    if not asked:
+        return []
+    said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
+    now = int(said[0])
+    fields = iter(said[1:])
+    return [
+        Delivery(queue, job_id, entry, consumer, _record(job_id, kind, data, opts), now)
+        for queue, entry, job_id, kind, data, opts in zip(*[fields] * 6, strict=True)
+    ]
+
+
+async def held(server: Server, keys: Keys, name: str, consumer: str, queues: Sequence[str]) -> list[Delivery]:
+    """Return what is active in this consumer's name in one home."""
+    said = iter(await server.run(script("list_held"), keys.prefix(name), consumer, *queues))
+    return [
+        Delivery(queue, job_id, entry, consumer, _record(job_id, kind, data, opts), int(at))
+        for queue, entry, job_id, kind, data, opts, at in zip(*[said] * 7, strict=True)
+    ]
+
+
+async def settle(
+    server: Server, keys: Keys, name: str, settlements: Sequence[Settlement]
+) -> list[JobState | None]:
+    """Settle what is current in one home."""
+    states: list[JobState | None] = []
+    for first in range(0, len(settlements), AT_ONCE):
+        args = [part for one in settlements[first : first + AT_ONCE] for part in _said(one)]
+        said = await server.run(script("settle_jobs"), keys.prefix(name), keys.control, *args)
+        states += [JobState(state) if state else None for state in said]
+    return states
+
+
+async def release(server: Server, keys: Keys, name: str, deliveries: Sequence[Delivery]) -> int:
+    """Hand back what is current in one home."""
+    released = 0
+    for first in range(0, len(deliveries), AT_ONCE):
+        args = [part for one in deliveries[first : first + AT_ONCE] for part in token(one)]
+        released += await server.run(script("release_jobs"), keys.prefix(name), keys.control, *args)
+    return released
+
+
+async def report(server: Server, keys: Keys, one: Delivery, progress: Progress) -> bool:
+    """Note the progress of a running job."""
+    said = await server.run(
+        script("report_progress"), keys.prefix(home(one.queue)), *token(one),
+        progress.done, progress.total, progress.stage, progress.at,
+    )  # fmt: skip
+    return bool(said)
+
+
+def token(one: Delivery) -> tuple[str, str, str, str]:
+    """Return what names a delivery, and proves whose it is."""
+    return one.queue, one.entry, one.job_id, one.consumer
+
+
+def _said(one: Settlement) -> tuple[Any, ...]:
+    job = one.job
+    kept = job.retention_ms if job else 0
+    whole = one.state is not JobState.COMPLETED or kept > 0
+    opts = encode_options(job) if job and whole else ""
+    return (*token(one.delivery), str(one.state), opts, one.delay_ms, str(one.reason or ""), one.error, kept)
+
+
+def _record(job_id: str, kind: str, data: str, opts: str) -> dict[str, str]:
+    return {"id": job_id, "type": kind, "data": data, "opts": opts}

@@ -1,0 +1,61 @@
+"""New jobs as the arguments of `enqueue_jobs.lua`."""
+
+from collections.abc import Sequence
+
+from contracts.states import JobState
+from contracts.wire import encode_options
+
+from pipeline.backends.redis.keys import Keys
+from pipeline.backends.redis.scripts import script
+from pipeline.backends.redis.server import Server
+from pipeline.broker import NewJob
+from pipeline.receipt import Receipt
+
+
+def arguments(new: NewJob) -> tuple[str | int | float, ...]:
+    """Return the fifteen arguments of one job."""
+    job, unique = new.job, new.job.unique
+    return (
+        job.id,
+        job.type,
+        job.data,
+        encode_options(job)[:-1],
+        job.queue,
+        job.root_id or job.id,
+        job.root_at,
+        new.delay_ms,
+        new.run_at or 0,
+        1 if new.named else "",
+        " ".join([f"{scope.kind}|{scope.id}" for scope in job.scopes]),
+        unique.key if unique else "",
+        unique.until if unique else "",
+        unique.ttl if unique else 0,
+        unique.on_conflict if unique else "",
+    )
+
+
+def size(new: NewJob) -> int:
+    """Return about how many bytes a job is."""
+    return len(new.job.data) + 400
+
+
+def receipts(said: Sequence[str | int]) -> list[Receipt]:
+    """Read what the script returned."""
+    return [
+        Receipt(str(job_id), JobState(state), duplicate=duplicate == 1)
+        for job_id, state, duplicate in zip(said[::3], said[1::3], said[2::3], strict=True)
+    ]
+
+
+class Sending:
+    """Sends new jobs of one home in one script."""
+
+    def __init__(self, server: Server, keys: Keys, name: str) -> None:
+        self._server, self._keys, self._prefix = server, keys, keys.prefix(name)
+
+    async def __call__(self, news: Sequence[NewJob]) -> list[Receipt]:
+        """Enqueue, and wait for the replicas where they are asked for. Raises StoreUnavailable, StoreFull."""
+        args = [part for new in news for part in arguments(new)]
+        said = await self._server.run(script("enqueue_jobs"), self._prefix, self._keys.control, *args)
+        await self._server.confirmed(self._prefix)
+        return receipts(said)
