@@ -24,11 +24,17 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path(".streamlane"), description="folder of the queue file, the database and the files"
     )
-    redis_url: SecretStr | None = Field(None, description="Redis, Sentinel or Cluster; unset: Lite, in the data folder")
+    redis_url: SecretStr | None = Field(
+        None, description="Redis, Sentinel or Cluster; unset: Lite, in the data folder"
+    )
     redis_ca_file: Path | None = Field(None, description="certificates that vouch for the Redis server")
     redis_skip_verify: bool = Field(False, description="trust whoever answers as Redis; for trials only")
-    redis_op_timeout_ms: int = Field(500, ge=10, le=60_000, description="limit of a command; of a write, twice that")
-    redis_wait_replicas: int = Field(0, ge=0, le=10, description="replicas that must have an enqueue before it returns")
+    redis_op_timeout_ms: int = Field(
+        500, ge=10, le=60_000, description="limit of a command; of a write, twice that"
+    )
+    redis_wait_replicas: int = Field(
+        0, ge=0, le=10, description="replicas that must have an enqueue before it returns"
+    )
     namespace: str = Field(
         "sl", pattern=r"^[A-Za-z0-9._-]{1,32}$", description="what every key in Redis begins with"
     )

@@ -79,9 +79,7 @@ def lost(record: Mapping[str, str], queue: str, *, policy: ReclaimPolicy, now: i
 
 def last_chance(job: Job) -> Job:
     """Return an archived job with one attempt left, again final."""
-    return replace(
-        job, retried=max(job.retried, job.max_retry), crashes=0, unknown_since=0, deadline=None
-    )
+    return replace(job, retried=max(job.retried, job.max_retry), crashes=0, unknown_since=0, deadline=None)
 
 
 def _failed(

@@ -1,8 +1,8 @@
 """Where Redis is, and how it is reached: one server, Sentinel or Cluster, by URL.
 
-    redis://user:password@host:6379/0   rediss:// with TLS   unix:///path/of.sock?db=0
-    sentinel://user:password@host1:26379,host2:26379/<service>/0    sentinels:// with TLS
-    cluster://user:password@host1:7000,host2:7001                   clusters:// with TLS
+redis://user:password@host:6379/0   rediss:// with TLS   unix:///path/of.sock?db=0
+sentinel://user:password@host1:26379,host2:26379/<service>/0    sentinels:// with TLS
+cluster://user:password@host1:7000,host2:7001                   clusters:// with TLS
 """
 
 import ssl
@@ -13,7 +13,14 @@ from urllib.parse import unquote, urlsplit
 from pipeline.config import Settings
 from pipeline.errors import ConfigurationError
 
-PORTS: Final = {"redis": 6379, "rediss": 6379, "sentinel": 26379, "sentinels": 26379, "cluster": 6379, "clusters": 6379}
+PORTS: Final = {
+    "redis": 6379,
+    "rediss": 6379,
+    "sentinel": 26379,
+    "sentinels": 26379,
+    "cluster": 6379,
+    "clusters": 6379,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class Address:
 
 def parse(settings: Settings) -> Address:
     """Read `redis_url` and what belongs to it. Raises ConfigurationError without repeating the password."""
-    assert settings.redis_url is not None
+    if settings.redis_url is None:
+        raise ConfigurationError("STREAMLANE_REDIS_URL is not set")
     url = urlsplit(settings.redis_url.get_secret_value())
     options: dict[str, Any] = {}
     place = url.netloc
@@ -50,7 +58,7 @@ def parse(settings: Settings) -> Address:
         raise ConfigurationError(
             f"STREAMLANE_REDIS_URL: unknown scheme {url.scheme!r}; there are unix, {', '.join(sorted(PORTS))}"
         )
-    kind = url.scheme.removesuffix("s") if url.scheme != "redis" and url.scheme != "rediss" else "redis"
+    kind = url.scheme.removesuffix("s") if url.scheme not in {"redis", "rediss"} else "redis"
     if url.scheme.endswith("ss") or (url.scheme.endswith("s") and kind != "redis"):
         options |= _tls(settings)
     hosts = tuple(_host(one, PORTS[url.scheme]) for one in place.split(",") if one)
@@ -59,7 +67,9 @@ def parse(settings: Settings) -> Address:
     service = ""
     if kind == "sentinel":
         if not parts:
-            raise ConfigurationError("STREAMLANE_REDIS_URL names no service, as in sentinel://host:26379/mymaster/0")
+            raise ConfigurationError(
+                "STREAMLANE_REDIS_URL names no service, as in sentinel://host:26379/mymaster/0"
+            )
         service = parts.pop(0)
     if kind == "cluster" and parts and parts != ["0"]:
         raise ConfigurationError("STREAMLANE_REDIS_URL: a cluster has no databases but 0")

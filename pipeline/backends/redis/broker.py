@@ -7,7 +7,6 @@ from contracts.fences import Coverage
 from contracts.jobs import Scope
 from contracts.states import JobState
 from contracts.topology import home
-
 from pipeline.backends.redis import (
     cancelling,
     dead_letters,
@@ -27,6 +26,7 @@ from pipeline.backends.redis.control import Control, Wakeups
 from pipeline.backends.redis.gathering import Gathering
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.leases import RedisLeases
+from pipeline.backends.redis.probing import look_at_settings, probe
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.backends.redis.waiting import Waiting
@@ -76,7 +76,7 @@ class RedisBroker:
         broker = cls(settings)
         try:
             await broker.ping()
-            await registry.warn_of_eviction(broker._server)
+            await look_at_settings(broker._server)
         except BaseException:
             await broker.close()
             raise
@@ -84,20 +84,25 @@ class RedisBroker:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         asked = by_home(jobs, lambda new: new.job.queue)
-        answers = await joined(self._arrivals[name].ask([jobs[i] for i in places]) for name, places in asked.items())
+        answers = await joined(
+            self._arrivals[name].ask([jobs[i] for i in places]) for name, places in asked.items()
+        )
         return in_order(asked, answers)
 
     async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
         asked = by_home(wants, lambda want: want[0])
         claims = (
-            deliveries.claim(self._server, self._keys, name, consumer, [wants[i] for i in places], self._turns)
+            deliveries.claim(
+                self._server, self._keys, name, consumer, [wants[i] for i in places], self._turns
+            )
             for name, places in asked.items()
         )
         return [delivery for claimed in await joined(claims) for delivery in claimed]
 
     async def held(self, consumer: str) -> list[Delivery]:
         found = await joined(
-            deliveries.held(self._server, self._keys, name, consumer, queues) for name, queues in homes().items()
+            deliveries.held(self._server, self._keys, name, consumer, queues)
+            for name, queues in homes().items()
         )
         return [delivery for held in found for delivery in held]
 
@@ -135,7 +140,8 @@ class RedisBroker:
 
     async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
         found = await joined(
-            reclaiming.reclaim(self._server, self._keys, name, queues, policy) for name, queues in homes().items()
+            reclaiming.reclaim(self._server, self._keys, name, queues, policy)
+            for name, queues in homes().items()
         )
         return [one for taken in found for one in taken]
 
@@ -212,7 +218,7 @@ class RedisBroker:
         return self._control.add("due", listener)
 
     async def ping(self) -> None:
-        await registry.probe(self._server, self._keys)
+        await probe(self._server, self._keys)
 
     async def close(self) -> None:
         await self._waiting.close()
@@ -246,5 +252,9 @@ def by_home(items: Sequence[T], queue: Callable[[T], str]) -> dict[str, list[int
 
 def in_order(asked: dict[str, list[int]], answers: Sequence[Sequence[R]]) -> list[R]:
     """Return the answers in the order of what was asked."""
-    placed = {place: one for places, said in zip(asked.values(), answers, strict=True) for place, one in zip(places, said, strict=True)}
+    placed = {
+        place: one
+        for places, said in zip(asked.values(), answers, strict=True)
+        for place, one in zip(places, said, strict=True)
+    }
     return [placed[place] for place in range(len(placed))]

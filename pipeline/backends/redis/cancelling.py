@@ -6,7 +6,6 @@ from typing import Final
 from contracts.fences import Coverage
 from contracts.jobs import Scope
 from contracts.states import WAITING, JobState
-
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined

@@ -6,7 +6,6 @@ from typing import Any, Final
 from contracts.states import JobState
 from contracts.topology import home
 from contracts.wire import encode_options
-
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server

@@ -1,10 +1,10 @@
 """New jobs as the arguments of `enqueue_jobs.lua`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from contracts.states import JobState
 from contracts.wire import encode_options
-
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
@@ -39,7 +39,7 @@ def size(new: NewJob) -> int:
     return len(new.job.data) + 400
 
 
-def receipts(said: Sequence[str | int]) -> list[Receipt]:
+def receipts(said: Sequence[Any]) -> list[Receipt]:
     """Read what the script returned."""
     return [
         Receipt(str(job_id), JobState(state), duplicate=duplicate == 1)
@@ -56,6 +56,5 @@ class Sending:
     async def __call__(self, news: Sequence[NewJob]) -> list[Receipt]:
         """Enqueue, and wait for the replicas where they are asked for. Raises StoreUnavailable, StoreFull."""
         args = [part for new in news for part in arguments(new)]
-        said = await self._server.run(script("enqueue_jobs"), self._prefix, self._keys.control, *args)
-        await self._server.confirmed(self._prefix)
+        said = await self._server.write(script("enqueue_jobs"), self._prefix, self._keys.control, *args)
         return receipts(said)

@@ -15,7 +15,9 @@ BYTES: Final = 256 * 1024
 class Gathering(Generic[T, R]):
     """Sends items in bounded requests, in their order. A request that fails is told to those whose items it had."""
 
-    def __init__(self, send: Callable[[Sequence[T]], Awaitable[Sequence[R]]], size: Callable[[T], int]) -> None:
+    def __init__(
+        self, send: Callable[[Sequence[T]], Awaitable[Sequence[R]]], size: Callable[[T], int]
+    ) -> None:
         self._send, self._size = send, size
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._task: asyncio.Task[None] | None = None

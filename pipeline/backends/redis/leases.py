@@ -4,7 +4,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from contracts.topology import home
 from redis import BlockingConnectionPool, Redis, RedisCluster, Sentinel
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
@@ -12,6 +11,7 @@ from redis.connection import SSLConnection
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
+from contracts.topology import home
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.keys import Keys
@@ -68,14 +68,19 @@ class RedisLeases:
 def _client(address: Address) -> Any:
     options = options_of(address, LIMIT_S) | {"retry": Retry(NoBackoff(), 0)}
     if address.kind == "cluster":
-        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in address.hosts], **options)
+        return RedisCluster(
+            startup_nodes=[ClusterNode(host, port) for host, port in address.hosts], **options
+        )
     if address.kind == "sentinel":
         asked = {name: value for name, value in options.items() if name != "db"}
-        return Sentinel(list(address.hosts), sentinel_kwargs=asked, **options).master_for(address.service)
+        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=asked, **options)  # type: ignore[no-untyped-call]
+        return sentinel.master_for(address.service)  # type: ignore[no-untyped-call]
     if address.path:
         del options["socket_keepalive"]
         return Redis(unix_socket_path=address.path, **options)
     (host, port), *_ = address.hosts
     secure = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
-    pool = BlockingConnectionPool(max_connections=1, timeout=LIMIT_S, host=host, port=port, **secure, **options)
+    pool = BlockingConnectionPool(
+        max_connections=1, timeout=LIMIT_S, host=host, port=port, **secure, **options
+    )
     return Redis(connection_pool=pool)

@@ -5,7 +5,6 @@ from typing import Final
 
 from contracts.states import JobState
 from contracts.wire import encode_options
-
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
@@ -40,9 +39,7 @@ async def _take(
         fate = lost({"id": job_id, "type": kind, "opts": opts}, queue, policy=policy, now=now_ms())
         text = encode_options(fate.job) if fate.job else ""
         args += [queue, entry, consumer, job_id, str(fate.state), text, str(fate.reason or ""), fate.error]
-    said = await server.run(
-        script("reclaim_jobs"), keys.prefix(name), keys.control, policy.lease_ms, *args
-    )
+    said = await server.run(script("reclaim_jobs"), keys.prefix(name), keys.control, policy.lease_ms, *args)
     return [
         Reclaimed(job_id, queue, consumer, JobState(state))
         for (queue, _, consumer, job_id, *_rest), state in zip(stale, said, strict=True)

@@ -20,6 +20,7 @@ from redis.exceptions import NoScriptError
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.scripts import Script
+from pipeline.errors import StoreUnavailable
 
 T = TypeVar("T")
 
@@ -44,15 +45,36 @@ class Server:
             except NoScriptError:  # it has not run
                 return await self._client.execute_command("EVAL", script.text, 1, key, *args)
 
+    async def write(self, script: Script, key: str, *args: Any) -> Any:
+        """Run a transition, and return once as many replicas as were asked for have it.
+
+        Raises StoreUnavailable (also where they are too few), StoreFull.
+        """
+        if not self._replicas:
+            return await self.run(script, key, *args)
+        with store_errors():
+            async with self._client.pipeline(transaction=False) as together:
+                together.execute_command("EVAL", script.text, 1, key, *args)
+                together.execute_command("WAIT", self._replicas, round(self._timeout_s * 500))
+                said, reached = await together.execute()
+        if reached < self._replicas:
+            raise StoreUnavailable(
+                f"{reached} of {self._replicas} replicas have it: wait until more follow, then repeat"
+            )
+        return said
+
     async def call(self, *command: Any) -> Any:
         """Send a single command. Raises StoreUnavailable, StoreFull."""
         with store_errors():
             return await self._client.execute_command(*command)
 
-    async def confirmed(self, key: str) -> None:
-        """Return when enough replicas have what was written before. Raises StoreUnavailable."""
-        if self._replicas:
-            await self.call("WAIT", self._replicas, round(self._timeout_s * 1000))
+    async def info(self, section: str) -> Any:
+        """Return a section of INFO, of any node. Raises StoreUnavailable."""
+        with store_errors():
+            if isinstance(self._client, RedisCluster):
+                await self._client.initialize()
+                return await self._client.info(section, target_nodes=self._client.get_default_node())
+            return await self._client.info(section)
 
     async def listen(self, streams: Sequence[tuple[str, str]], block_s: float) -> list[Any]:
         """Return soon after one of these streams (all of one home) has an entry after the id given; [] after `block_s`.
@@ -73,7 +95,8 @@ class Server:
             if isinstance(client, RedisCluster):
                 await client.initialize()
                 node = client.get_default_node()
-                client = _client(Address("redis", ((node.host, node.port),), self._address.options), None, 2)
+                here = ((node.host, int(node.port)),)
+                client = _client(Address("redis", here, self._address.options), None, 2)
             async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
                 await pubsub.subscribe(channel)
                 yield pubsub
@@ -127,7 +150,8 @@ def _client(address: Address, timeout_s: float | None, most: int) -> Any:
         del options["health_check_interval"]
         return RedisCluster(startup_nodes=nodes, max_connections=most, **options)
     if address.kind == "sentinel":
-        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=_sentinel_options(options), **options)
+        asked = _sentinel_options(options)
+        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=asked, **options)  # type: ignore[no-untyped-call]
         return sentinel.master_for(address.service, connection_pool_class=SentinelConnectionPool)
     if address.path:
         pool: Any = BlockingConnectionPool(
@@ -136,7 +160,7 @@ def _client(address: Address, timeout_s: float | None, most: int) -> Any:
         )  # fmt: skip
     else:
         (host, port), *_ = address.hosts
-        secure = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
+        secure: dict[str, Any] = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
         pool = BlockingConnectionPool(
             max_connections=most, timeout=timeout_s or 5.0, host=host, port=port, **secure, **options
         )

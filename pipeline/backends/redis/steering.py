@@ -5,7 +5,6 @@ from typing import Final, Literal
 from contracts.states import JobState, allowed
 from contracts.topology import home
 from contracts.wire import encode_options
-
 from pipeline.backends.redis import records
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script

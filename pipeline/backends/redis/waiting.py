@@ -8,7 +8,7 @@ from contracts.topology import home
 from pipeline.backends.redis.control import Wakeups
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
-from pipeline.backends.redis.server import Server
+from pipeline.backends.redis.server import Server, joined
 
 BLOCK_S: Final = 5.0
 READY, PAUSED = 1, -1
@@ -46,23 +46,24 @@ class Waiting:
 
     async def _wait(self, groups: Sequence[tuple[str, ...]], woken: asyncio.Future[None]) -> bool:
         while True:
-            for seen in await asyncio.gather(*map(self._look, groups)):
-                if seen is None:
-                    return True
+            if any(await joined(map(self._ready, groups))):
+                return True
             reads = [self._reads[group] for group in groups if group in self._reads]
-            await asyncio.wait([*reads, woken], return_when=asyncio.FIRST_COMPLETED)
+            everything: list[asyncio.Future[Any]] = [*reads, woken]
+            await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
             if woken.done():
                 return True
             ended = [group for group in groups if group in self._reads and self._reads[group].done()]
-            if any([self._reads.pop(group).result() for group in ended]):
+            found = [self._reads.pop(group).result() for group in ended]
+            if any(found):
                 return True
 
-    async def _look(self, group: tuple[str, ...]) -> None | bool:
-        """Return None when a queue is ready; else see to it that a read listens to those that are not paused."""
+    async def _ready(self, group: tuple[str, ...]) -> bool:
+        """Whether one of these queues is; where none is, see to it that a read listens to those that are not paused."""
         seen = await self._server.run(script("look_queues"), self._keys.prefix(home(group[0])), *group)
         states = dict(zip(group, zip(seen[::3], seen[1::3], seen[2::3], strict=True), strict=True))
         if any(ready == READY for ready, _, _ in states.values()):
-            return None
+            return True
         if group in self._reads and self._reads[group].done():
             self._reads.pop(group).exception()
         if group not in self._reads:
@@ -75,4 +76,4 @@ class Waiting:
             if streams:
                 read = self._server.listen(streams, BLOCK_S)
                 self._reads[group] = asyncio.create_task(read, name=f"listening to {', '.join(group)}")
-        return True
+        return False

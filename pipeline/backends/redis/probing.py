@@ -1,0 +1,52 @@
+"""Whether Redis can be used: read, written, and set so that it forgets nothing by itself."""
+
+from typing import Any, Final
+
+import structlog
+
+from pipeline.backends.redis.keys import Keys
+from pipeline.backends.redis.server import Server
+from pipeline.errors import ConfigurationError, StreamlaneError
+
+OLDEST: Final = (7, 0)
+PROBE_MS: Final = 60_000
+
+log = structlog.get_logger(component="redis")
+
+
+async def probe(server: Server, keys: Keys) -> None:
+    """Raise StoreUnavailable unless Redis can be written and read."""
+    await server.call("SET", keys.probe, "1", "PX", PROBE_MS)
+    await server.call("GET", keys.probe)
+
+
+async def look_at_settings(server: Server) -> None:
+    """Refuse a server that is too old, and warn of settings under which jobs may vanish.
+
+    Raises ConfigurationError, StoreUnavailable. A user who may not ask for them is told so in the log.
+    """
+    try:
+        info = fields(await server.info("server"))
+        memory = fields(await server.info("memory"))
+    except StreamlaneError as error:
+        log.warning("the server's settings cannot be seen", error=str(error))
+        return
+    version = tuple(int(part) for part in info.get("redis_version", "7.0").split(".")[:2])
+    if version < OLDEST:
+        raise ConfigurationError(
+            f"Redis {info['redis_version']} is too old: use Redis 7.0 or Valkey 7.2, or newer"
+        )
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        log.warning(
+            "Redis deletes keys when its memory is full, waiting jobs among them: set maxmemory-policy noeviction",
+            policy=policy,
+        )
+
+
+def fields(info: Any) -> dict[str, str]:
+    """Read a section of INFO."""
+    if isinstance(info, dict):
+        return {str(name): str(value) for name, value in info.items()}
+    lines = (line.split(":", 1) for line in str(info).splitlines() if ":" in line)
+    return {name: value.strip() for name, value in lines}
