@@ -167,7 +167,7 @@ class Producer:
                 " put the data in the file store and pass its key"
             )
         timeout = item.timeout if item.timeout is not None else spec.timeout
-        timeout = timeout if timeout is not None else self._settings.default_timeout_s
+        timeout = timeout if timeout is not None else self._settings.timeout_s
         origin = item.origin or self._origin
         retention = spec.retention if item.retention is None else item.retention
         job = Job(

@@ -16,6 +16,9 @@ PREFIX: Final = "STREAMLANE_"
 TEST_PREFIX: Final = "STREAMLANE_TEST_"
 
 
+REDIS_TIMEOUT_S: Final = 1800.0
+
+
 class Settings(BaseSettings):
     """Everything that can be set. Each field is one environment variable: ``STREAMLANE_`` and its name in capitals."""
 
@@ -55,10 +58,10 @@ class Settings(BaseSettings):
     )
     max_payload_kb: int = Field(512, ge=1, le=65536, description="largest payload accepted")
     default_timeout_s: float | None = Field(
-        None, gt=0, description="limit of a job whose type names none; unset: none"
+        None, gt=0, description="limit of a job whose type names none; unset: 1800 on Redis, none in Lite"
     )
-    retry_backoff: Literal["linear", "exponential"] = Field(
-        "linear", description="wait between failed attempts"
+    retry_backoff: Literal["linear", "exponential"] | None = Field(
+        None, description="wait between failed attempts; unset: exponential on Redis, linear in Lite"
     )
     cancelled_retention_s: float = Field(3600.0, ge=0, description="how long cancelled jobs can be seen")
     archived_retention_days: float = Field(90.0, gt=0, description="how long archived jobs are kept")
@@ -106,6 +109,16 @@ class Settings(BaseSettings):
         if url is not None and not url.get_secret_value().startswith(("sqlite:", "sqlite+")):
             raise ValueError("only SQLite is supported: write sqlite:///folder/streamlane.db")
         return url
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Limit of a job whose type names none, in seconds (asynq: 30 minutes; its Lite mode: none)."""
+        return self.default_timeout_s or (REDIS_TIMEOUT_S if self.redis_url else None)
+
+    @property
+    def backoff(self) -> Literal["linear", "exponential"]:
+        """How the wait between failed attempts grows."""
+        return self.retry_backoff or ("exponential" if self.redis_url else "linear")
 
     def slots(self, pool: str) -> int:
         """Return how many jobs of `pool` run at once in a process."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from contracts.topology import pool as known_pool
 from contracts.topology import weights
 from pipeline.backends.lite.broker import LiteBroker
+from pipeline.backends.redis.broker import RedisBroker
 from pipeline.broker import Broker
 from pipeline.client import Producer
 from pipeline.config import Settings, load
@@ -55,19 +56,27 @@ class Pipeline(Producer):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, settings: Settings | None = None, ledger: Ledger | None = None, **overrides: Any
+        cls,
+        *,
+        url: str | None = None,
+        settings: Settings | None = None,
+        ledger: Ledger | None = None,
+        **overrides: Any,
     ) -> AsyncIterator["Pipeline"]:
-        """Open the pipeline that the environment describes; keyword arguments are settings that win over it.
+        """Open the pipeline that the environment describes; keyword arguments are settings that win over it, and `url`
+        is short for `redis_url`.
 
         Raises:
             ConfigurationError: a setting is unknown or cannot be used.
             StoreUnavailable: the queue cannot be opened; the message says what to do.
         """
+        if url is not None:
+            overrides["redis_url"] = url
         if settings is not None and overrides:
             raise ConfigurationError("give either settings=… or single settings, not both")
         settings = settings or load(**overrides)
         configure(settings.log_format, settings.log_level)
-        broker = LiteBroker.open(settings.data_dir / QUEUE_FILE)
+        broker = await _broker(settings)
         cls._opened += 1
         try:
             yield cls(broker, settings, ledger)
@@ -181,6 +190,12 @@ class Pipeline(Producer):
         if crew.left:
             _exit(EXIT_STUCK)
         return EXIT_STUCK if crew.stuck.is_set() else 0
+
+
+async def _broker(settings: Settings) -> Broker:
+    if settings.redis_url is None:
+        return LiteBroker.open(settings.data_dir / QUEUE_FILE)
+    return await RedisBroker.open(settings)
 
 
 def _handlers(

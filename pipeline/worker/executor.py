@@ -71,7 +71,7 @@ class Executor:
         self._handlers = handlers.types()
         self._places = {name: place(handler) for name, handler in self._handlers.items()}
         self._ends, self._rooms = ends, rooms
-        self._backoff = RETRY_DELAYS[settings.retry_backoff]
+        self._backoff = RETRY_DELAYS[settings.backoff]
         self._suspect: Attempt | None = None
         self._unreadable: dict[str, int] = {}
 
