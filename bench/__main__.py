@@ -1,4 +1,4 @@
-"""Measures against the budgets and prints figures and ratios; asserts nothing. `python -m bench lite 20`: one bench,
+"""Measures against the budgets and prints figures and ratios; asserts nothing. `python -m bench redis --kills 100 --long`: one bench,
 with its arguments.
 """
 
@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import lite
+from bench import lite, redis
 
-BENCHES: Final[dict[str, Callable[[list[str]], None]]] = {"lite": lite.main}
+BENCHES: Final[dict[str, Callable[[list[str]], None]]] = {"lite": lite.main, "redis": redis.main}
 
 name, *arguments = sys.argv[1:] or [""]
 if name and name not in BENCHES:

@@ -17,10 +17,24 @@ class Noop(JobPayload, type="bench:noop", queue="default", max_retry=0):
     pad: str = "x" * 250
 
 
+class Scoped(JobPayload, type="bench:scoped", queue="default", max_retry=0):
+    """Belongs to a tenant and to a document."""
+
+    n: int
+    tenant_id: int
+    knowledge_id: str
+
+
 class Hold(JobPayload, type="bench:hold", queue="default", max_retry=0):
     """Write down a start, then wait to be killed; once more, and it is done."""
 
     diary: str
+
+
+class Slow(JobPayload, type="bench:slow", queue="chat_attachment", max_retry=0):
+    """Takes its slot for a moment."""
+
+    n: int
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -1,0 +1,315 @@
+"""Redis against its budgets, beside a bare loop and, with `--peers FOLDER`, beside other job systems. `--long` adds the
+trends with depth, slots and processes. Starts its own server.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from bench.measure import Noop, Scoped, report, report_header
+from bench.rows import (
+    JOBS,
+    SLOTS,
+    Rates,
+    delayed_start,
+    idle,
+    idle_start,
+    kill_to_elsewhere,
+    opened,
+    throughput,
+    until,
+    working,
+)  # fmt: skip
+from bench.server import redis_server
+from pipeline import Context, on
+
+BARE_SHARE: Final = 0.25
+PEER_FACTOR: Final = 6
+DEPTHS: Final = (1_000, 100_000, 1_000_000)
+SLOTS_TRIED: Final = (1, 10, 50, 200)
+
+
+def url() -> str:
+    return os.environ["STREAMLANE_REDIS_URL"]
+
+
+async def flush() -> None:
+    async with Redis.from_url(url()) as client:
+        await client.flushall()
+
+
+async def bare_loop() -> float:
+    """Entries a second through XREADGROUP, XACK and XDEL in batches of 50."""
+    async with Redis.from_url(url()) as client:
+        await client.flushall()
+        pipe = client.pipeline(transaction=False)
+        for _ in range(JOBS):
+            pipe.xadd("bare", {"id": "x" * 36, "type": "bench:noop", "data": "x" * 270, "opts": "{}"})
+        await pipe.execute()
+        await client.xgroup_create("bare", "g", "0")
+        began = time.perf_counter()
+        while found := await client.xreadgroup("g", "c", {"bare": ">"}, count=50):
+            ids = [entry for entry, _ in found[0][1]]
+            pipe = client.pipeline(transaction=False)
+            pipe.xack("bare", "g", *ids)
+            pipe.xdel("bare", *ids)
+            await pipe.execute()
+        return JOBS / (time.perf_counter() - began)
+
+
+async def rates(folder: Path, peers: Path | None) -> None:
+    bare = await bare_loop()
+    await flush()
+    found = await throughput(folder)
+    report("enqueue, 100 callers", f"{found.singly:,.0f}/s", ">= 20,000/s", found.singly / 20_000)
+    report("enqueue, batches of 100", f"{found.in_batches:,.0f}/s", ">= 40,000/s", found.in_batches / 40_000)
+    share = found.processed / bare
+    report(
+        f"process no-op jobs, {SLOTS} slots", f"{found.processed:,.0f}/s of {bare:,.0f}/s bare",
+        f">= {BARE_SHARE} of bare", share / BARE_SHARE,
+    )  # fmt: skip
+    report("… processor time a job", f"{found.spent * 1e6:.0f} µs", "", None)
+    if peers is not None:
+        beside(peers, found)
+
+
+def beside(peers: Path, ours: Rates) -> None:
+    """The peers on the same server, one after another."""
+    command = [str(peers / "run"), url(), "10000", str(SLOTS)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    for one in results:
+        found = f"{one.get('process_per_s', 0):,}/s, starts p50 {one.get('latency_p50_ms')} ms"
+        report(f"peer {one['name']}", found, "", None)
+    best = max(
+        (one["process_per_s"] for one in results if one["name"] != "faststream" and "process_per_s" in one),
+        default=0,
+    )
+    if best:
+        factor = ours.processed / best
+        report(
+            "… ours beside the best of them",
+            f"{factor:.1f} times",
+            f">= {PEER_FACTOR} times",
+            factor / PEER_FACTOR,
+        )
+
+
+async def starts(folder: Path) -> None:
+    await idle_start(folder, p50_ms=1.5, p99_ms=5)
+
+
+async def idle_commands(folder: Path) -> None:
+    """Commands and processor time of a process with all pools and nothing to do."""
+    async with Redis.from_url(url()) as client:
+        counted = asyncio.create_task(idle(folder))
+        await asyncio.sleep(5)
+        before = (await client.info("stats"))["total_commands_processed"]
+        await asyncio.sleep(15)
+        after = (await client.info("stats"))["total_commands_processed"]
+        await counted
+    rate = (after - before - 1) / 15
+    report("… commands", f"{rate:.1f}/s", "<= 20/s", 20 / max(rate, 0.01))
+
+
+async def cancel_scope(folder: Path) -> None:
+    """Cancel the hundred jobs of one scope among a hundred thousand."""
+    async with opened(folder) as pipeline:
+        for first in range(0, 100_000, 1000):
+            await pipeline.enqueue_many(
+                [
+                    Scoped(n=n, tenant_id=n % 1000, knowledge_id=f"k{n % 1000}")
+                    for n in range(first, first + 1000)
+                ]
+            )
+        began = time.perf_counter()
+        done = await pipeline.inspector.cancel_scope("knowledge", "k7", types=frozenset({Scoped.spec.type}))
+        took = time.perf_counter() - began
+        assert len(done.cancelled) in {0, 100}, done
+    report(
+        f"cancel {len(done.cancelled)} jobs of a scope in 100,000",
+        f"{took * 1000:.1f} ms",
+        "<= 50 ms",
+        0.05 / took,
+    )
+
+
+async def memory(folder: Path) -> None:
+    """What a pending job with two scopes takes beside its payload."""
+    number = 20_000
+    async with opened(folder) as pipeline, Redis.from_url(url()) as client:
+        await client.flushall()
+        before = (await client.info("memory"))["used_memory"]
+        jobs = [
+            Scoped(n=n, tenant_id=n % 100, knowledge_id=f"0f8fad5b-d9cb-469f-a165-{n:012}")
+            for n in range(number)
+        ]
+        for first in range(0, number, 1000):
+            await pipeline.enqueue_many(jobs[first : first + 1000])
+        after = (await client.info("memory"))["used_memory"]
+    each = (after - before) / number - len(jobs[-1].encode())
+    report("a pending job with two scopes", f"payload + {each:.0f} bytes", "<= payload + 800", 800 / each)
+
+
+async def stale(folder: Path) -> None:
+    """How long until ten thousand deliveries of a lost worker wait again, once their lease has ended."""
+    number = 10_000
+    async with opened(folder, lease_s=2.0) as pipeline:
+        await pipeline.enqueue_many([Noop(n=n) for n in range(number)])
+        broker = pipeline.broker
+        for _ in range(0, number, 200):
+            await broker.claim("lost/core", [("default", 200)])
+        await asyncio.sleep(2)
+        began = time.perf_counter()
+        async with working(pipeline, pools=("core",)):
+            while (await pipeline.inspector.queues())[0].active:  # noqa: ASYNC110 - the look itself is the question
+                await asyncio.sleep(0.1)
+        took = time.perf_counter() - began
+    report("10,000 stale deliveries recovered", f"{took:.1f} s, lease 2 s", "<= 10 s", 10 / took)
+
+
+async def longest_script(_folder: Path) -> None:
+    async with Redis.from_url(url()) as client:
+        slow = [one["duration"] for one in await client.slowlog_get(10_000) if b"EVAL" in one["command"]]
+    longest = max(slow, default=0) / 1000
+    report(
+        "longest script of this run",
+        f"{longest:.1f} ms, {len(slow)} over 2 ms",
+        "<= 5 ms",
+        5 / max(longest, 0.01),
+    )
+
+
+async def trends(folder: Path) -> None:
+    """Throughput with depth, with slots and with processes."""
+    first = 0.0
+    for depth in DEPTHS:
+        await flush()
+        rate = await at_depth(folder, depth)
+        first = first or rate
+        budget = ">= 0.9 of the first" if depth == DEPTHS[-1] else ""
+        report(
+            f"process with {depth:,} waiting",
+            f"{rate:,.0f}/s",
+            budget,
+            rate / first / 0.9 if budget else None,
+        )
+    for slots in SLOTS_TRIED:
+        await flush()
+        found = await throughput(folder, slots=slots)
+        report(f"process with {slots} slots", f"{found.processed:,.0f}/s", "", None)
+    for processes in (1, 2):
+        await flush()
+        rate = await with_processes(folder, processes)
+        report(f"process with {processes} worker processes", f"{rate:,.0f}/s", "", None)
+
+
+async def at_depth(folder: Path, depth: int) -> float:
+    """Jobs a second while so many wait: the first ten thousand, or all where there are fewer."""
+    finished = 0
+
+    async def noop(_job: Noop, _ctx: Context) -> None:
+        nonlocal finished
+        finished += 1
+
+    async with opened(folder, pool_core_concurrency=SLOTS) as pipeline:
+        for begin in range(0, depth, 1000):
+            await pipeline.enqueue_many([Noop(n=n) for n in range(begin, begin + 1000)])
+        counted = 10_000
+        if depth < counted:
+            return await topped_up(pipeline, depth, counted, lambda: finished, on(Noop, noop))
+        began = time.perf_counter()
+        async with working(pipeline, on(Noop, noop)):
+            await until(lambda: finished >= counted)
+            return finished / (time.perf_counter() - began)
+
+
+async def topped_up(
+    pipeline: Any, depth: int, counted: int, finished: Callable[[], int], handler: Any
+) -> float:
+    """Keep about `depth` waiting while `counted` are processed: what is added is taken out of the time."""
+    began, adding, added = time.perf_counter(), 0.0, depth
+    async with working(pipeline, handler):
+        while finished() < counted:
+            if added - finished() < depth // 2 and added < counted:
+                since = time.perf_counter()
+                done = finished()
+                await pipeline.enqueue_many([Noop(n=n) for n in range(depth)])
+                added += depth
+                adding += (time.perf_counter() - since) if finished() == done else 0
+            await asyncio.sleep(0)
+        return finished() / (time.perf_counter() - began - adding)
+
+
+async def with_processes(folder: Path, processes: int) -> float:
+    """Jobs a second through so many processes of 50 slots."""
+    number = 40_000
+    async with opened(folder) as pipeline:
+        for begin in range(0, number, 1000):
+            await pipeline.enqueue_many([Noop(n=n) for n in range(begin, begin + 1000)])
+        workers = [start_worker(folder) for _ in range(processes)]
+        try:
+            left = number
+            while left > number * 0.95:
+                left = (await pipeline.inspector.queues())[0].size
+                await asyncio.sleep(0.05)
+            began, start = time.perf_counter(), left
+            while left > number * 0.1:
+                left = (await pipeline.inspector.queues())[0].size
+                await asyncio.sleep(0.05)
+            return (start - left) / (time.perf_counter() - began)
+        finally:
+            for one in workers:
+                one.kill()
+                one.wait()
+
+
+def start_worker(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "bench.redis", "--work", str(folder)])
+
+
+async def work(folder: Path) -> None:
+    async def noop(_job: Noop, _ctx: Context) -> None: ...
+
+    async with opened(folder, pool_core_concurrency=SLOTS) as pipeline:
+        await pipeline.serve(pools=["core"], handlers=[on(Noop, noop)], only={Noop.spec.type})
+
+
+def run(measure: Callable[[Path], Awaitable[None]]) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        asyncio.run(flush())
+        asyncio.run(measure(Path(folder)))  # type: ignore[arg-type]
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="bench redis")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--long", action="store_true")
+    asked = parser.parse_args(arguments)
+    report_header()
+    with redis_server("--slowlog-log-slower-than", "2000", "--slowlog-max-len", "10000") as address:
+        os.environ["STREAMLANE_REDIS_URL"] = address
+        run(lambda folder: rates(folder, asked.peers))
+        for measure in (starts, delayed_start, idle_commands, cancel_scope, memory, stale):
+            run(measure)
+        run(lambda folder: kill_to_elsewhere(folder, asked.kills))
+        run(lambda folder: kill_to_elsewhere(folder, 2, waiting=10_000))
+        if asked.long:
+            run(trends)
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(longest_script(Path(folder)))
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--work"]:
+    asyncio.run(work(Path(sys.argv[2])))
