@@ -3,13 +3,14 @@
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.leaks import Running
+from tests.support.redis_server import RedisServer, forget, shared
 from tests.support.waiting import wait_until
 
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
@@ -35,6 +36,23 @@ def samples() -> Path:
     if not SAMPLES.is_dir():
         pytest.skip("the real documents (../shared/samples) are not on this machine")
     return SAMPLES
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of the test's own, which it may kill, freeze and restart; empty, and nothing of it is kept on disk."""
+    server = RedisServer()
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    """Where the session's Redis is, for a test that harms it not and uses the namespace that is the default."""
+    yield shared().url
+    forget(shared(), "sl")
 
 
 @pytest.fixture

@@ -4,12 +4,16 @@ A lost request: the caller is told that the store is unavailable, and nothing ha
 A lost reply: it happened, and the caller is told that the store is unavailable.
 """
 
+import inspect
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
+from typing import Any
 
+import pytest
 from pipeline.errors import StoreUnavailable
 
 
@@ -55,10 +59,14 @@ class Faults:
         """How many losses of `method` have not happened yet."""
         return len(self._waiting[method])
 
+    def take(self, method: str) -> Loss:
+        """Say what this call of `method` loses, for a backend that really loses it."""
+        with self._lock:
+            return self._waiting[method].popleft() if self._waiting[method] else Loss.NOTHING
+
     def begin(self, method: str) -> Loss:
         """Say what this call of `method` loses. Raises StoreUnavailable where that is the request."""
-        with self._lock:
-            loss = self._waiting[method].popleft() if self._waiting[method] else Loss.NOTHING
+        loss = self.take(method)
         if loss is Loss.REQUEST or self._away:
             raise StoreUnavailable(f"{method}: the request was lost, as the test asked")
         return loss
@@ -67,3 +75,25 @@ class Faults:
         """Raise StoreUnavailable where the reply of this call is lost."""
         if loss is Loss.REPLY:
             raise StoreUnavailable(f"{method}: the reply was lost, as the test asked")
+
+
+asked: ContextVar[str] = ContextVar("asked", default="")
+"""The port's method on whose behalf something is asked of the store."""
+
+
+def know_who_asks(patch: pytest.MonkeyPatch, broker: type) -> None:
+    """From now on each method of this class says its name in `asked` while it runs."""
+    for name, method in inspect.getmembers(broker, inspect.iscoroutinefunction):
+        patch.setattr(broker, name, _asking(name, method))
+
+
+def _asking(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def ask(*args: Any, **options: Any) -> Any:
+        before = asked.set(name)
+        try:
+            return await method(*args, **options)
+        finally:
+            asked.reset(before)
+
+    ask.__name__ = name
+    return ask

@@ -7,9 +7,9 @@ from typing import Self
 import psutil
 
 GRACE_S = 3
-# Started once by the standard library or by the measuring tools, and meant to stay for the life of the process.
+# Started once by the standard library, by the measuring tools or by `redis_server.shared`, and meant to stay for the life of the process.
 LASTING_THREADS = ("asyncio_", "execnet", "MainThread")
-LASTING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+LASTING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "streamlane-shared-")
 
 
 @dataclass(frozen=True)

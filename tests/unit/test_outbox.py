@@ -13,7 +13,7 @@ from pipeline.store import Database, Outbox
 from pipeline.store.tables import metadata, outbox
 from sqlalchemy import create_engine, select, update
 
-from tests.support.backends import Lite
+from tests.support.lite_backend import Lite
 
 
 class World:

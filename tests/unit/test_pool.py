@@ -15,9 +15,9 @@ from pipeline.client import Enqueue
 from pipeline.handlers import Context
 from pipeline.runtime import Pipeline
 
-from tests.support.backends import Lite
 from tests.support.faults import Faults, Loss
 from tests.support.jobs import Chat, Work, handles, record, working
+from tests.support.lite_backend import Lite
 from tests.support.waiting import stays_true, wait_until
 
 

@@ -1,0 +1,153 @@
+"""Redis as a backend of tests: a namespace of the session's server, reached through a proxy that really loses things."""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.leases import RedisLeases
+from pipeline.backends.redis.scripts import Script, script
+from pipeline.backends.redis.server import Server
+from pipeline.broker import Broker
+from pipeline.config import load
+from redis import Redis as Client
+
+from tests.support.faults import Faults, asked, know_who_asks
+from tests.support.redis_server import Given, forget, shared
+from tests.support.tcp_proxy import TcpProxy, evaluates, says
+
+NOT_KEPT: Final = {"stats", "meta"}
+_numbers = itertools.count(1)
+
+
+class WireFaults(Faults):
+    """Losses that happen on the wire."""
+
+    def __init__(self, proxy: TcpProxy) -> None:
+        super().__init__()
+        self.proxy = proxy
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        with self.proxy.away():
+            yield
+
+
+class Redis:
+    """A namespace. When a method that has to lose something sends its first request, the proxy is told to lose just that one
+    or its reply; the error is what the broken connection makes of it.
+    """
+
+    def __init__(self, folder: Path, server: Given | None = None) -> None:
+        self.server = server or shared()
+        self.proxy = TcpProxy(self.server.host, self.server.port)
+        self.faults: Faults = WireFaults(self.proxy)
+        self.namespace = f"t{os.getpid()}-{next(_numbers)}"
+        self._folder = folder / "data"
+        self._brokers: list[RedisBroker] = []
+        self._patch = pytest.MonkeyPatch()
+        know_who_asks(self._patch, RedisBroker)
+        self._patch.setattr(Server, "run", self._lossy_run(Server.run))
+        self._patch.setattr(Server, "call", self._lossy_call(Server.call))
+        self._patch.setattr(RedisLeases, "renew", self._lossy_renewal(RedisLeases.renew))
+
+    async def open(self) -> Broker:
+        broker = await RedisBroker.open(load(**self.settings()))
+        self._brokers.append(broker)
+        return broker
+
+    async def restart(self) -> Broker:
+        await self._close_all()
+        self.server.restart()
+        return await self.open()
+
+    async def close(self) -> None:
+        await self._close_all()
+        self._patch.undo()
+        self.proxy.close()
+        forget(self.server, self.namespace)
+
+    def settings(self) -> Mapping[str, Any]:
+        url = urlsplit(self.server.url)
+        login = f"{url.netloc.rsplit('@', 1)[0]}@" if "@" in url.netloc else ""
+        place = f"{login}127.0.0.1:{self.proxy.port}"
+        return {
+            "redis_url": url._replace(netloc=place).geturl(),
+            "namespace": self.namespace,
+            "data_dir": self._folder,
+        }
+
+    def footprint(self) -> Mapping[str, int]:
+        kept = Counter[str]()
+        with self.server.client() as client:
+            for key in client.scan_iter(match=f"{self.namespace}:*", count=1000):
+                kind = _kind(key)
+                if kind.partition(":")[0] not in NOT_KEPT:
+                    kept[kind] += _size(client, key)
+        return +kept
+
+    async def _close_all(self) -> None:
+        while self._brokers:
+            await self._brokers.pop().close()
+
+    def _lossy_run(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def run(server: Server, one: Script, key: str, *args: Any) -> Any:
+            with self.proxy.losing(self.faults.take(asked.get()), evaluates(one.digest, one.text, key)):
+                return await method(server, one, key, *args)
+
+        return run
+
+    def _lossy_call(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(server: Server, *command: Any) -> Any:
+            with self.proxy.losing(self.faults.take(asked.get()), says(*command[:2])):
+                return await method(server, *command)
+
+        return call
+
+    def _lossy_renewal(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def renew(leases: RedisLeases, deliveries: Any) -> Any:
+            one = script("renew_leases")
+            with self.proxy.losing(self.faults.take("renew"), evaluates(one.digest, one.text)):
+                return method(leases, deliveries)
+
+        return renew
+
+
+def _kind(key: str) -> str:
+    """Return what a key is: ns:{home}:gone:brief is gone:brief, ns:{home}:q:default:retry is q:retry."""
+    name = key.partition("}")[2].removeprefix(":")
+    word, _, rest = name.partition(":")
+    match word:
+        case "":
+            return (
+                key.partition("{")[2].partition(":")[0].removesuffix("}")
+            )  # a lock, or the registry of workers
+        case "q":
+            return f"q:{rest.partition(':')[2]}"
+        case "gone" | "dead":
+            return name
+        case _:
+            return word
+
+
+def _size(client: Client, key: str) -> int:
+    """Return how many things a key keeps. Of a stream also the consumers that its groups remember."""
+    match client.type(key):
+        case "zset":
+            return int(client.zcard(key))
+        case "set":
+            return int(client.scard(key))
+        case "stream":
+            return int(client.xlen(key)) + sum(int(group["consumers"]) for group in client.xinfo_groups(key))
+        case "hash" if _kind(key) in {"dead:at", "workers", "lock"}:
+            return int(client.hlen(key))
+        case "none":
+            return 0  # it ended meanwhile
+        case _:
+            return 1
