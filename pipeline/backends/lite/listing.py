@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts.states import JobState
-from pipeline.backends.lite import cursors
+from pipeline import cursors
 from pipeline.backends.lite.records import job_record
 from pipeline.backends.lite.transaction import ENDLESS, Snapshot
 from pipeline.records import Page, TaskFilter
@@ -15,7 +15,7 @@ class _Order:
     """A statement that lists one kind of states, and the place before its first job."""
 
     statement: str
-    start: cursors.Place = (ENDLESS, ENDLESS)
+    start: tuple[int, int] = (ENDLESS, ENDLESS)
 
 
 _WAITING: Final = _Order("list_waiting", (-1, -1))
@@ -44,7 +44,9 @@ class Listing:
     def __call__(self, snapshot: Snapshot) -> Page:
         """Return the page. Raises CursorInvalid, CursorExpired."""
         order = _ORDERS[self.state]
-        first, second = cursors.decode(self.cursor, self.queue, self.state) if self.cursor else order.start
+        first, second = order.start
+        if self.cursor:
+            first, second = cursors.decode(self.cursor, self.queue, self.state, int)
         rows = snapshot.run(
             order.statement,
             queue=self.queue,

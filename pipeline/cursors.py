@@ -3,15 +3,17 @@
 import base64
 import binascii
 import json
-from typing import Final
+from typing import Final, TypeVar
 
 from contracts.states import JobState
 from pipeline.errors import CursorExpired, CursorInvalid
 
 VERSION: Final = 1
 
-Place = tuple[int, int]
-"""The sort key of the last job of a page."""
+Place = tuple[int, int] | tuple[int, str]
+"""The sort key of the last job of a page: a time or a rank, then a number or a name, as the backend sorts."""
+
+T = TypeVar("T", int, str)
 
 
 def encode(queue: str, state: JobState, place: Place) -> str:
@@ -20,8 +22,8 @@ def encode(queue: str, state: JobState, place: Place) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(cursor: str, queue: str, state: JobState) -> Place:
-    """Read a cursor. Raises CursorInvalid, CursorExpired."""
+def decode(cursor: str, queue: str, state: JobState, kind: type[T]) -> tuple[int, T]:
+    """Read a cursor; `kind` is what the second part of a place is. Raises CursorInvalid, CursorExpired."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         fields = json.loads(raw)
@@ -31,7 +33,7 @@ def decode(cursor: str, queue: str, state: JobState) -> Place:
     if version != VERSION:
         raise CursorExpired("this page cursor is of another version; start from the first page")
     match fields:
-        case [_, str(of_queue), str(of_state), int(first), int(second)]:
+        case [_, str(of_queue), str(of_state), int(first), second] if isinstance(second, kind):
             if (of_queue, of_state) == (queue, state):
                 return first, second
             raise CursorInvalid(

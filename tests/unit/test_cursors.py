@@ -5,7 +5,7 @@ import json
 
 import pytest
 from contracts.states import JobState
-from pipeline.backends.lite import cursors
+from pipeline import cursors
 from pipeline.errors import CursorExpired, CursorInvalid
 
 PLACE = (12, 2**62)
@@ -17,14 +17,21 @@ def made(*fields: object) -> str:
 
 def test_a_cursor_says_where_its_page_ended() -> None:
     cursor = cursors.encode("default", JobState.PENDING, PLACE)
-    assert cursors.decode(cursor, "default", JobState.PENDING) == PLACE
+    assert cursors.decode(cursor, "default", JobState.PENDING, int) == PLACE
+
+
+def test_a_place_may_end_with_a_name() -> None:
+    cursor = cursors.encode("default", JobState.PENDING, (12, "job-1"))
+    assert cursors.decode(cursor, "default", JobState.PENDING, str) == (12, "job-1")
+    with pytest.raises(CursorInvalid):
+        cursors.decode(cursor, "default", JobState.PENDING, int)
 
 
 @pytest.mark.parametrize(("queue", "state"), [("low", JobState.PENDING), ("default", JobState.ARCHIVED)])
 def test_a_cursor_of_another_listing_is_refused(queue: str, state: JobState) -> None:
     cursor = cursors.encode("default", JobState.PENDING, PLACE)
     with pytest.raises(CursorInvalid, match="is for pending jobs of default"):
-        cursors.decode(cursor, queue, state)
+        cursors.decode(cursor, queue, state, int)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +52,9 @@ def test_a_cursor_of_another_listing_is_refused(queue: str, state: JobState) -> 
 )
 def test_what_was_made_by_hand_is_refused(cursor: str) -> None:
     with pytest.raises((CursorInvalid, CursorExpired), match="start from the first page"):
-        cursors.decode(cursor, "default", JobState.PENDING)
+        cursors.decode(cursor, "default", JobState.PENDING, int)
 
 
 def test_a_cursor_of_another_version_has_expired() -> None:
     with pytest.raises(CursorExpired, match="another version"):
-        cursors.decode(made(cursors.VERSION + 1, "default", "pending", 1), "default", JobState.PENDING)
+        cursors.decode(made(cursors.VERSION + 1, "default", "pending", 1), "default", JobState.PENDING, int)

@@ -1,0 +1,56 @@
+#!lua flags=no-writes
+-- Some pending or active jobs of a queue, newest first: what is fresh and what comes again, merged. A group delivers in
+-- order and what is settled is deleted, so that up to the last delivered entry all are active, and after it all wait.
+-- KEYS[1]  prefix of the home
+-- ARGV[1]  queue  ARGV[2]  state  ARGV[3]  at most so many
+-- ARGV[4]  1 where the entry to go on after comes again  ARGV[5]  its id (empty: from the newest on)
+-- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
+-- returns  1 where that was all; of the entry to go on after whether it comes again, and its id; the fields of each job
+-- parts    common seeing
+local queue, state, limit, CHUNK = ARGV[1], ARGV[2], tonumber(ARGV[3]), 10
+local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
+local last = {'', ''}
+
+local function side(again)
+  local stream = P .. 'q:' .. queue .. (again and ':again' or '')
+  local delivered = reading(stream)
+  local from, to = '+', '(' .. delivered
+  if state == 'active' then from, to = delivered, '-' end
+  -- Of two entries with the same id the one that comes again is first.
+  if ARGV[5] ~= '' then from = (not again and ARGV[4] == '1' and '' or '(') .. ARGV[5] end
+  return {prefix = again and 'again:' or '', stream = stream, from = from, to = to, entries = {}, at = 1}
+end
+
+local function head(one)
+  if one.at > #one.entries and one.from then
+    one.entries, one.at = call('XREVRANGE', one.stream, one.from, one.to, 'COUNT', CHUNK), 1
+    one.from = #one.entries == CHUNK and '(' .. one.entries[CHUNK][1] or nil
+  end
+  return one.entries[one.at]
+end
+
+local function newer(entry, than)
+  local a, b = {string.match(entry[1], '(%d+)-(%d+)')}, {string.match(than[1], '(%d+)-(%d+)')}
+  if a[1] ~= b[1] then return tonumber(a[1]) > tonumber(b[1]) end
+  return tonumber(a[2]) > tonumber(b[2])
+end
+
+local function look(entry, name)
+  local body = pairs_of(entry[2])
+  local id = body.id or queue .. ':' .. entry[1]
+  local job = fields(P .. 'job:' .. id, 'state', 'entry', 'error')
+  if job.state == state and job.entry == name and matches(body.type, job.error, body.opts, wanted) then
+    put(describe(id, body))
+  end
+end
+
+local fresh, again = side(false), side(true)
+while not full(limit) and (head(fresh) or head(again)) do
+  local a, b = head(fresh), head(again)
+  local next_ = a and (not b or newer(a, b)) and fresh or again
+  local entry = head(next_)
+  next_.at, page.looks = next_.at + 1, page.looks + 1
+  last = {next_ == again and '1' or '0', entry[1]}
+  look(entry, next_.prefix .. entry[1])
+end
+return {(head(fresh) or head(again)) and 0 or 1, last[1], last[2], page.jobs}
