@@ -40,7 +40,8 @@ def new(*, delay_ms: int = 0, run_at: int | None = None, named: bool = False, **
 
 
 def news(count: int, **fields: Any) -> list[NewJob]:
-    return [new(**fields) for _ in range(count)]
+    """Jobs with ascending ids, which decide the order of what happens within one millisecond."""
+    return sorted((new(**fields) for _ in range(count)), key=lambda one: one.job.id)
 
 
 def ids(jobs: Sequence[NewJob]) -> list[str]:
