@@ -119,12 +119,15 @@ class Reclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long ended things are kept, and how many."""
+    """How long ended things are kept, and how many. `repeat_ms`: how long an id that we made is known after its end, so
+    that an enqueue whose reply was lost can be repeated.
+    """
 
     cancelled_ms: int = 3_600_000
     archived_ms: int = 90 * 86_400_000
     archived_max: int = 10_000
     tombstone_ms: int = 86_400_000
+    repeat_ms: int = 60_000
     fence_ms: int = 7 * 86_400_000
     stats_days: int = 90
 

@@ -1,0 +1,53 @@
+"""Deaths that nobody has recorded yet."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from contracts.states import ArchiveReason
+from contracts.topology import home
+from pipeline.backends.redis.keys import Keys, homes
+from pipeline.backends.redis.records import fields
+from pipeline.backends.redis.scripts import script
+from pipeline.backends.redis.server import Server, joined
+from pipeline.broker import DeadLetter
+
+AT_ONCE: Final = 500
+
+
+async def oldest(server: Server, keys: Keys, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+    """Return the oldest deaths in these queues."""
+    asked = groupby(sorted(queues, key=home), home)
+    said = await joined([_oldest(server, keys.prefix(name), tuple(some), limit) for name, some in asked])
+    letters = [letter for some in said for letter in some]
+    return sorted(letters, key=lambda letter: letter.died_at)[:limit]
+
+
+async def forget(server: Server, keys: Keys, death_ids: Sequence[str]) -> None:
+    """Remove deaths that were recorded; their ids do not say where they are."""
+    for first in range(0, len(death_ids), AT_ONCE):
+        some = death_ids[first : first + AT_ONCE]
+        await joined(server.run(script("forget_dead"), keys.prefix(name), *some) for name in homes())
+
+
+async def _oldest(server: Server, prefix: str, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+    letters: list[DeadLetter] = []
+    after = ""
+    while len(letters) < limit:
+        after, found = await server.run(script("list_dead"), prefix, limit - len(letters), after, *queues)
+        letters += [_letter(fields(flat)) for flat in found]
+        if not after:
+            break
+    return letters
+
+
+def _letter(found: Mapping[str, str]) -> DeadLetter:
+    return DeadLetter(
+        death_id=found["death_id"],
+        queue=found["queue"],
+        job_id=found["id"],
+        record={name: found[name] for name in ("id", "type", "data", "opts")},
+        reason=ArchiveReason(found["reason"]),
+        error=found["error"],
+        died_at=int(found["died_at"]),
+    )
