@@ -13,8 +13,6 @@ from pipeline.backends.redis.server import Server
 from pipeline.broker import Pruned, Retention
 
 AT_ONCE: Final = 500
-UNUSED_MS: Final = 60_000
-"""How long a consumer did nothing before it may be removed: a worker that starts is not registered yet."""
 
 
 async def prune(server: Server, keys: Keys, retention: Retention) -> Pruned:
@@ -24,7 +22,7 @@ async def prune(server: Server, keys: Keys, retention: Retention) -> Pruned:
     living = json.dumps([beat.worker for beat in await registry.workers(server, keys)])
     for name, queues in homes().items():
         prefix = keys.prefix(name)
-        others += await server.run(script("drop_consumers"), prefix, UNUSED_MS, living, *queues)
+        others += await server.run(script("drop_consumers"), prefix, living, *queues)
         while True:
             removed = await server.run(script("prune_home"), prefix, AT_ONCE, *_limits(retention), *queues)
             if not any(removed):
