@@ -62,8 +62,8 @@ def lost(record: Mapping[str, str], queue: str, *, policy: ReclaimPolicy, now: i
         job = decode({**record, "data": ""}, queue)
     except UnknownVersionError:
         return Fate(JobState.PENDING)
-    except PoisonError as error:
-        return Fate(JobState.ARCHIVED, None, ArchiveReason.POISON, str(error))
+    except PoisonError as problem:
+        return Fate(JobState.ARCHIVED, None, ArchiveReason.POISON, str(problem))
     before = job.crashes if now - job.crashed_at <= policy.crash_reset_ms else 0
     job = replace(job, crashes=before + 1, crashed_at=now)
     if job.crashes <= policy.max_crashes:

@@ -84,8 +84,9 @@ class RedisBroker:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         asked = by_home(jobs, lambda new: new.job.queue)
+        said = [enqueuing.arguments(new) for new in jobs]
         answers = await joined(
-            self._arrivals[name].ask([jobs[i] for i in places]) for name, places in asked.items()
+            self._arrivals[name].ask([said[i] for i in places]) for name, places in asked.items()
         )
         return in_order(asked, answers)
 

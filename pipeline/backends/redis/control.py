@@ -1,8 +1,8 @@
 """The channel of hints between processes. The truth is in the keys: a hint that is lost costs time, nothing else."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pipeline.backends.redis.server import Server
@@ -19,16 +19,16 @@ class Wakeups:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def expect(self) -> asyncio.Future[None]:
-        """Return a future that ends at the next wake-up; give it to `forget` afterwards."""
+    @contextmanager
+    def expected(self) -> Iterator[asyncio.Future[None]]:
+        """Give a future that ends at the next wake-up."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
-        return future
-
-    def forget(self, future: asyncio.Future[None]) -> None:
-        """Stop waiting."""
-        self._waiting.discard(future)
-        future.cancel()
+        try:
+            yield future
+        finally:
+            self._waiting.discard(future)
+            future.cancel()
 
     def wake(self) -> None:
         """Wake everybody."""

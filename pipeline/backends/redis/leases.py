@@ -68,9 +68,8 @@ class RedisLeases:
 def _client(address: Address) -> Any:
     options = options_of(address, LIMIT_S) | {"retry": Retry(NoBackoff(), 0)}
     if address.kind == "cluster":
-        return RedisCluster(
-            startup_nodes=[ClusterNode(host, port) for host, port in address.hosts], **options
-        )
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
+        return RedisCluster(startup_nodes=nodes, **options)
     if address.kind == "sentinel":
         asked = {name: value for name, value in options.items() if name != "db"}
         sentinel = Sentinel(list(address.hosts), sentinel_kwargs=asked, **options)  # type: ignore[no-untyped-call]
@@ -80,7 +79,8 @@ def _client(address: Address) -> Any:
         return Redis(unix_socket_path=address.path, **options)
     (host, port), *_ = address.hosts
     secure = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
-    pool = BlockingConnectionPool(
-        max_connections=1, timeout=LIMIT_S, host=host, port=port, **secure, **options
+    return Redis(
+        connection_pool=BlockingConnectionPool(  # type: ignore[no-untyped-call]
+            max_connections=1, timeout=LIMIT_S, host=host, port=port, **secure, **options
+        )
     )
-    return Redis(connection_pool=pool)

@@ -28,14 +28,13 @@ class Waiting:
         groups: dict[str, list[str]] = {}
         for queue in queues:
             groups.setdefault(home(queue), []).append(queue)
-        woken = self._wakeups.expect()
         try:
             async with asyncio.timeout(timeout):
-                return await self._wait([tuple(group) for group in groups.values()], woken)
+                while not await self._found([tuple(group) for group in groups.values()]):
+                    pass  # what woke us may have been for others: look again
         except TimeoutError:
             return False
-        finally:
-            self._wakeups.forget(woken)
+        return True
 
     async def close(self) -> None:
         """End every read."""
@@ -44,19 +43,16 @@ class Waiting:
         await asyncio.gather(*self._reads.values(), return_exceptions=True)
         self._reads.clear()
 
-    async def _wait(self, groups: Sequence[tuple[str, ...]], woken: asyncio.Future[None]) -> bool:
-        while True:
+    async def _found(self, groups: Sequence[tuple[str, ...]]) -> bool:
+        with self._wakeups.expected() as woken:
             if any(await joined(map(self._ready, groups))):
                 return True
             reads = [self._reads[group] for group in groups if group in self._reads]
             everything: list[asyncio.Future[Any]] = [*reads, woken]
             await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-            if woken.done():
-                return True
-            ended = [group for group in groups if group in self._reads and self._reads[group].done()]
-            found = [self._reads.pop(group).result() for group in ended]
-            if any(found):
-                return True
+        ended = [group for group in groups if group in self._reads and self._reads[group].done()]
+        found = [self._reads.pop(group).result() for group in ended]
+        return any(found)
 
     async def _ready(self, group: tuple[str, ...]) -> bool:
         """Whether one of these queues is; where none is, see to it that a read listens to those that are not paused."""
