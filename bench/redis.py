@@ -50,6 +50,7 @@ async def flush() -> None:
 
 async def bare_loop() -> float:
     """Entries a second through XREADGROUP, XACK and XDEL in batches of 50."""
+    client: Any
     async with Redis.from_url(url()) as client:
         await client.flushall()
         pipe = client.pipeline(transaction=False)
