@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
@@ -19,14 +18,8 @@ from contracts.payloads.documents import DocumentPayload, DocumentProcess
 from pipeline import Context, DeadLetter, Skip, on
 
 
-@dataclass(frozen=True, slots=True)
 class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
-    """Nothing can be made of this document, however often it is tried; `reason` is one sentence for a person."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
+    """Nothing can be made of this document, however often it is tried; its text is one sentence for a person."""
 
 
 async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from consumers.commands.ingest import bring_in
 from consumers.commands.queues import cancel_job
-from consumers.commands.session import HANDLERS, Session
+from consumers.commands.session import HANDLERS, TENANT, Session
 from consumers.knowledge.documents import Entry
+from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
 from consumers.services import open_services
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
@@ -124,6 +125,22 @@ async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_pa
     (mended,) = await ingest(path)
     assert (first.fate.status, again.entry) == (ParseStatus.FAILED, Entry.RETRIED)
     assert (mended.fate.status, mended.entry) == (ParseStatus.COMPLETED, Entry.CHANGED)
+
+
+async def test_a_document_for_a_base_of_another_embedding_model_fails_at_once_and_says_so(
+    tmp_path: Path,
+) -> None:
+    async with (
+        Pipeline.open() as pipeline,
+        open_services(pipeline) as services,
+        services.database.transaction() as session,
+    ):
+        kb = await ensure_base(session, TENANT, "test")
+        await fix_embedding(session, kb.id, "another-model", 3)
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    (outcome,) = await ingest(path)
+    assert outcome.fate.status is ParseStatus.FAILED
+    assert "was embedded with another-model" in outcome.fate.error
 
 
 async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(tmp_path: Path) -> None:
