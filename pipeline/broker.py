@@ -10,13 +10,14 @@ Semantics that hold for every backend:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
+from pipeline.clock import DAY_MS
 from pipeline.receipt import Receipt
 from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
@@ -103,7 +104,7 @@ class ReclaimPolicy:
 
     lease_ms: int = 8_000
     max_crashes: int = 3
-    crash_reset_ms: int = 86_400_000
+    crash_reset_ms: int = DAY_MS
     limit: int = 500
 
 
@@ -122,10 +123,10 @@ class Retention:
     """How long ended things are kept, and how many."""
 
     cancelled_ms: int = 3_600_000
-    archived_ms: int = 90 * 86_400_000
+    archived_ms: int = 90 * DAY_MS
     archived_max: int = 10_000
-    tombstone_ms: int = 86_400_000
-    fence_ms: int = 7 * 86_400_000
+    tombstone_ms: int = DAY_MS
+    fence_ms: int = 7 * DAY_MS
     stats_days: int = 90
 
 
@@ -152,7 +153,15 @@ class Pruned:
     tombstones: int = 0
     fences: int = 0
     others: int = 0
-    details: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Pruned") -> "Pruned":
+        """What two rounds removed."""
+        return Pruned(
+            self.jobs + other.jobs,
+            self.tombstones + other.tombstones,
+            self.fences + other.fences,
+            self.others + other.others,
+        )
 
 
 class Leases(Protocol):

@@ -67,10 +67,6 @@ class WaitTimeout(StreamlaneError, TimeoutError):  # noqa: N818
     """The awaited job did not end in time; it goes on."""
 
 
-class LockLost(StreamlaneError):  # noqa: N818
-    """A lock of this job could not be renewed; the handler is cancelled."""
-
-
 class CursorInvalid(StreamlaneError, ValueError):  # noqa: N818
     """A page cursor that was made for something else, or by hand."""
 

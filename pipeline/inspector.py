@@ -9,11 +9,10 @@ from contracts.states import JobState
 from contracts.topology import queue as known_queue
 from pipeline.broker import Broker, CancelOutcome, ScopeCancel
 from pipeline.errors import JobNotFound
-from pipeline.records import JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import ANY, JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100
-ANY: Final = TaskFilter()
 
 
 class Inspector:

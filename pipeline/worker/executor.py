@@ -31,7 +31,6 @@ SUSPECT_SNOOZE_S: Final = 1.0
 REMEMBERED: Final = 10_000
 
 log = structlog.get_logger(component="worker")
-_job_log = structlog.get_logger(component="job")
 job_log = structlog.get_logger(component="job")
 
 

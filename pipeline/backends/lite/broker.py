@@ -29,7 +29,7 @@ from pipeline.backends.lite.promoting import promote
 from pipeline.backends.lite.reader import Reader
 from pipeline.backends.lite.reclaiming import reclaim
 from pipeline.backends.lite.records import find, standing
-from pipeline.backends.lite.retention import prune, removed, total
+from pipeline.backends.lite.retention import prune
 from pipeline.backends.lite.settling import settle
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.backends.lite.wakeups import Listeners, Wakeups
@@ -50,10 +50,9 @@ from pipeline.broker import (
 )
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
-from pipeline.records import JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
 BUSY_S: Final = 5.0
-ANY: Final = TaskFilter()
 MANY: Final = 1_000
 """Jobs of one enqueue that share a transaction, so that nobody waits long for the writer."""
 
@@ -159,10 +158,10 @@ class LiteBroker:
         return await self.writer.submit(Fleeting(partial(report, one=delivery, progress=progress)))
 
     async def prune(self, retention: Retention) -> Pruned:
-        rounds: list[Pruned] = []
-        while not rounds or removed(rounds[-1]):
-            rounds.append(await self.writer.submit(partial(prune, retention=retention)))
-        return total(rounds)
+        pruned = Pruned()
+        while (more := await self.writer.submit(partial(prune, retention=retention))) != Pruned():
+            pruned += more
+        return pruned
 
     async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
         return await self.writer.submit(partial(cancelling.cancel, job_ids=job_ids))

@@ -9,6 +9,7 @@ from typing import Any
 
 from contracts.states import ArchiveReason, JobState
 from pipeline.backends.lite.transaction import Transaction, array
+from pipeline.clock import DAY_MS
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ def remove(
 
 def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> None:
     """Count jobs that came to this state, by queue, for today's statistics."""
-    day = transaction.now // 86_400_000
+    day = transaction.now // DAY_MS
     for (queue, state), number in Counter(ends).items():
         failed = number if state in {JobState.RETRY, JobState.ARCHIVED} else 0
         processed = number if state is JobState.COMPLETED else failed
