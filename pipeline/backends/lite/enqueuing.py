@@ -53,10 +53,10 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
         else:
             roots.append(root_at)
             newcomer = _admit(new, root_at, transaction.now)
-            if newcomer.job.unique is not None:
+            if (unique := new.job.unique) is not None:
                 _insert(transaction, fresh)  # they may hold the key
                 fresh.clear()
-                if older := contend(transaction, newcomer):
+                if older := contend(transaction, newcomer, unique):
                     receipts.append(older)
                     continue
             fresh.append(newcomer)
