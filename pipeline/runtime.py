@@ -27,7 +27,7 @@ from pipeline.services.promoter import Promoter
 from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
-from pipeline.worker.crew import Crew
+from pipeline.worker.crew import Crew, first_of
 from pipeline.worker.offload import close_children
 
 QUEUE_FILE: Final = "queue.db"
@@ -171,10 +171,7 @@ class Pipeline(Producer):
                 duties=duties, stalled=lambda: _exit(EXIT_STALLED),
             ) as crew:  # fmt: skip
                 crews.append(crew)
-                waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
+                await first_of(asked.wait(), crew.stuck.wait())
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)

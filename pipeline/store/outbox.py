@@ -134,10 +134,8 @@ class Outbox:
             receipts, failed = error.receipts, error
         except StoreUnavailable:
             raise
-        except StreamlaneError:
-            receipts = [
-                await self._deliver_one(item) for item in items
-            ]  # one is at fault: let the others pass
+        except StreamlaneError:  # one is at fault: let the others pass
+            receipts = [await self._deliver_one(item) for item in items]
         done = [item.id for item, receipt in zip(items, receipts, strict=True) if receipt]
         if done:
             async with self._database.transaction() as session:

@@ -71,6 +71,8 @@ class Executor:
         self._places = {name: place(handler) for name, handler in self._handlers.items()}
         self._ends, self._rooms = ends, rooms
         self._backoff = RETRY_DELAYS[settings.retry_backoff]
+        self._unknown_snooze_ms = round(settings.unknown_type_snooze_s * 1000)
+        self._unknown_limit_ms = round(settings.unknown_type_limit_s * 1000)
         self._suspect: Attempt | None = None
         self._unreadable: dict[str, int] = {}
 
@@ -114,19 +116,14 @@ class Executor:
         if len(self._unreadable) >= REMEMBERED:
             self._unreadable.clear()
         now = now_ms()
-        if (
-            now - self._unreadable.setdefault(delivery.job_id, now)
-            >= self._settings.unknown_type_limit_s * 1000
-        ):
+        if now - self._unreadable.setdefault(delivery.job_id, now) >= self._unknown_limit_ms:
             return poison(delivery, f"nobody could read it: {problem}")
-        wait_ms = round(self._settings.unknown_type_snooze_s * 1000)
-        return Settlement(delivery, JobState.SCHEDULED, delay_ms=wait_ms, error=problem)
+        return Settlement(delivery, JobState.SCHEDULED, delay_ms=self._unknown_snooze_ms, error=problem)
 
     def _recognise(self, delivery: Delivery, job: Job) -> tuple[Handler, JobPayload]:
         handler = self._handlers.get(job.type)
         if handler is None or job.payload_version > handler.payload.spec.version:
-            snooze_ms = round(self._settings.unknown_type_snooze_s * 1000)
-            limit_ms = round(self._settings.unknown_type_limit_s * 1000)
+            snooze_ms, limit_ms = self._unknown_snooze_ms, self._unknown_limit_ms
             raise Settled(unknown(delivery, job, snooze_ms=snooze_ms, limit_ms=limit_ms, now=now_ms()))
         try:
             return handler, handler.payload.decode(job.data)
