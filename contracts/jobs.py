@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
-from contracts.identity import check_name, derive_id, new_id
+from contracts.identity import check_name
 
 __all__ = [
     "Job",
@@ -22,8 +22,6 @@ __all__ = [
     "JobSpec",
     "Scope",
     "Unique",
-    "derive_id",
-    "new_id",
     "payload_type",
     "payload_types",
 ]
