@@ -15,6 +15,7 @@ from consumers.knowledge.spans import Attempt
 from consumers.services import Services
 from contracts.knowledge import Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
+from contracts.states import ArchiveReason
 from pipeline import Context, DeadLetter, Skip, on
 
 
@@ -64,17 +65,16 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
 
 async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook of the jobs without which a document is not usable (facts 4.3)."""
-    message = f"task {job.spec.type} {_PHRASES[letter.reason.value]}: {letter.error}"
+    message = f"task {job.spec.type} {_PHRASES[letter.reason]}: {letter.error}"
     async with services.outbox.transaction() as session:
         await fail(session, services.search, job.knowledge_id, job.attempt, message)
 
 
 _PHRASES: Final = {
-    "exhausted": "exhausted retries",
-    "worker_lost": "lost its worker too often",
-    "poison": "cannot be understood",
-    "expired": "ran out of time",
-    "skip": "was skipped",
+    ArchiveReason.EXHAUSTED: "exhausted retries",
+    ArchiveReason.WORKER_LOST: "lost its worker too often",
+    ArchiveReason.POISON: "cannot be understood",
+    ArchiveReason.EXPIRED: "ran out of time",
 }
 
 HANDLERS: Final = (on(DocumentProcess, process_document, on_archived=fail_document),)
