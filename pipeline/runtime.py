@@ -69,13 +69,17 @@ class Pipeline(Producer):
         configure(settings.log_format, settings.log_level)
         broker = LiteBroker.open(settings.data_dir / QUEUE_FILE)
         cls._opened += 1
-        try:
-            yield cls(broker, settings, ledger)
-        finally:
+
+        async def close() -> None:
             cls._opened -= 1
             await broker.close()
             if not cls._opened:
                 await close_children()
+
+        try:
+            yield cls(broker, settings, ledger)
+        finally:
+            await through(close())
 
     @asynccontextmanager
     async def workers(
@@ -136,7 +140,7 @@ class Pipeline(Producer):
         try:
             yield crew
         finally:
-            await _through(end(), crew.hurry)
+            await through(end(), crew.hurry)
 
     async def serve(
         self,
@@ -162,9 +166,10 @@ class Pipeline(Producer):
                     crew.hurry()
             asked.set()
 
+        # Not by the loop: it does not give the signals back to who had them, so that the next would end the process
+        # in the middle of closing.
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, stop)
+        before = {number: signal.signal(number, lambda *_: _soon(loop, stop)) for number in SIGNALS}
         try:
             async with self.workers(
                 pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
@@ -173,8 +178,8 @@ class Pipeline(Producer):
                 crews.append(crew)
                 await first_of(asked.wait(), crew.stuck.wait())
         finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if crew.left:
             _exit(EXIT_STUCK)
         return EXIT_STUCK if crew.stuck.is_set() else 0
@@ -195,7 +200,7 @@ def _handlers(
     return HandlerTable(handler for name, handler in table.types().items() if name in only)
 
 
-async def _through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> None:
+async def through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None] = lambda: None) -> None:
     """Wait for an ending even when cancelled meanwhile: that only makes it hurry."""
     task = asyncio.ensure_future(ending)
     cancelled = False
