@@ -22,6 +22,7 @@ from pipeline.backends.lite.claiming import Turns, claim
 from pipeline.backends.lite.connection import connect, prepare, refuse_network
 from pipeline.backends.lite.deliveries import held, release, report
 from pipeline.backends.lite.enqueuing import Enqueue
+from pipeline.backends.lite.errors import closed
 from pipeline.backends.lite.leases import LiteLeases
 from pipeline.backends.lite.listing import Listing
 from pipeline.backends.lite.operations import Fleeting
@@ -271,7 +272,7 @@ class LiteBroker:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+            raise closed(self._path)
 
     def _committed(self, transactions: Sequence[Transaction]) -> None:
         """Tell this process at once what it wrote itself; called in the writer's thread."""
