@@ -9,7 +9,14 @@ from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
-from consumers.knowledge.parsed import ExtractedImage, Limits, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsed import (
+    NO_TEXT,
+    ONLY_PICTURES,
+    ExtractedImage,
+    Limits,
+    ParsedDocument,
+    UnreadableDocument,
+)
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.spans import Attempt
 from consumers.services import Services
@@ -35,6 +42,8 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         document = await _read(job, services)
         await _enter(job, ctx, Stage.CHUNKING, {"characters": len(document.text), "pages": document.pages})
         chunks = await asyncio.to_thread(split, document.text)
+        if not chunks and not (document.images and job.enable_multimodel):
+            raise Unprocessable(ONLY_PICTURES if document.images else NO_TEXT)
         await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
         parsed = Parsed(
             passages=await _embedded(services, chunks),
