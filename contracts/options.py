@@ -1,8 +1,11 @@
 """What an option may be, said once: each check raises TypeError or ValueError that names the option and what is valid."""
 
 import difflib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final
+
+from contracts.identity import check_name
 
 LONGEST_S: Final = 100 * 365 * 86_400
 """No wait is longer: a hundred years still are a time that every store can write down."""
@@ -43,13 +46,33 @@ def check_moment(value: object, what: str) -> int:
     return value
 
 
-def check_choice(value: object, what: str, choices: Iterable[str]) -> str:
+def check_choice(value: object, what: str, *, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; the error names the nearest."""
-    known = tuple(choices)
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be one of {', '.join(known)}, got {value!r:.80}")
-    if value not in known:
-        near = difflib.get_close_matches(value, known, n=1, cutoff=0.4)
+        raise TypeError(f"{what} must be one of {', '.join(choices)}, got {value!r:.80}")
+    if value not in choices:
+        near = difflib.get_close_matches(value, choices, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{what} must be one of {', '.join(known)}, got {value!r:.80}{hint}")
+        raise ValueError(f"{what} must be one of {', '.join(choices)}, got {value!r:.80}{hint}")
     return value
+
+
+def check_kind(value: object, what: str, *, kind: type) -> None:
+    """Refuse what is no `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} must be of type {kind.__name__}, got {value!r:.80}")
+
+
+CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    "type": check_name,
+    "queue": check_name,
+    "id": check_name,
+    "delay": check_seconds,
+    "run_at": check_moment,
+    "max_retry": check_count,
+    "timeout": partial(check_seconds, least=SHORTEST_S),
+    "deadline": check_moment,
+    "retention": check_seconds,
+    "version": partial(check_count, least=1),
+}
+"""What the options of a job type and of an enqueue may be, by name."""

@@ -43,6 +43,10 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
         self.job_ids = job_ids
 
 
+class PayloadInvalid(StreamlaneError, ValueError):  # noqa: N818
+    """A payload that cannot be written: it holds what JSON has no place for, or an id that names no scope."""
+
+
 class PayloadTooLarge(StreamlaneError, ValueError):  # noqa: N818
     """A payload over the limit: put the data in the file store and pass its key."""
 

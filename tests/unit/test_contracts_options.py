@@ -22,7 +22,7 @@ from contracts.options import LATEST_MS, LONGEST_S, check_choice, check_count, c
 )
 def test_what_may_be_comes_back_as_it_was(check: Callable[..., Any], value: float) -> None:
     assert check(value, "it") == value
-    assert check_choice("done", "until", ["done", "ttl"]) == "done"
+    assert check_choice("done", "until", choices=["done", "ttl"]) == "done"
 
 
 @pytest.mark.parametrize("value", [inf, -inf, nan, -1, -0.001, LONGEST_S + 1, 10**400])
@@ -57,8 +57,8 @@ def test_a_choice_that_does_not_exist_is_answered_with_the_nearest() -> None:
     with pytest.raises(
         ValueError, match=r"^until must be one of done, started, ttl, got 'don'; did you mean 'done'\?$"
     ):
-        check_choice("don", "until", choices)
+        check_choice("don", "until", choices=choices)
     with pytest.raises(ValueError, match=r"got 'xyz'$"):
-        check_choice("xyz", "until", choices)
+        check_choice("xyz", "until", choices=choices)
     with pytest.raises(TypeError, match=r"got \['done'\]$"):
-        check_choice(["done"], "until", choices)
+        check_choice(["done"], "until", choices=choices)
