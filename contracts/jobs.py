@@ -10,6 +10,7 @@ A payload is a frozen pydantic model whose class *is* the job type:
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -152,8 +153,8 @@ class JobPayload(BaseModel):
     def scopes(self) -> tuple[Scope, ...]:
         """Return what this job belongs to, read from its fields; empty ids belong to nothing."""
         found: dict[Scope, None] = {}
-        for field, kind in {**SCOPE_FIELDS, **self.scope_fields}.items():
-            value = getattr(self, field, None)
+        for field, kind in _scope_fields(type(self)):
+            value = getattr(self, field)
             for one in value if isinstance(value, tuple | list) else (value,):
                 if one is not None and one != "":
                     found[Scope(kind, str(one))] = None
@@ -176,6 +177,13 @@ class JobPayload(BaseModel):
     def decode(cls, data: str) -> Self:
         """Read a payload. Raises pydantic.ValidationError."""
         return cls.model_validate_json(data)
+
+
+@cache
+def _scope_fields(payload: type[JobPayload]) -> tuple[tuple[str, str], ...]:
+    """Return those fields of a payload that name a scope: to ask a model for a field that it has not takes long."""
+    known = {**SCOPE_FIELDS, **payload.scope_fields}
+    return tuple((field, kind) for field, kind in known.items() if field in payload.model_fields)
 
 
 def _is_json(data: str) -> bool:
