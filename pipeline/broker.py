@@ -25,8 +25,8 @@ from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilt
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to enqueue. Due `delay_ms` after the store takes it, or at `run_at`. The store sets `enqueued_at`, and
-    `root_id` and `root_at` unless inherited. `named` says that the id was given or derived: it names one job for
-    ever, so its end leaves a tombstone.
+    `root_id` and `root_at` unless inherited. The end of every job leaves a tombstone, so that an enqueue which
+    raised can be repeated; `named` says that the id was given or derived: it names one job for ever, and its lasts.
     """
 
     job: Job
@@ -120,12 +120,15 @@ class Reclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long ended things are kept, and how many."""
+    """How long ended things are kept, and how many. `tombstone_ms`: the memory of an id that was given or derived, or
+    of a job that was deleted; `repeat_ms`: that of any other, for whoever repeats an enqueue that raised.
+    """
 
     cancelled_ms: int = 3_600_000
     archived_ms: int = 90 * DAY_MS
     archived_max: int = 10_000
     tombstone_ms: int = DAY_MS
+    repeat_ms: int = 60_000
     fence_ms: int = 7 * DAY_MS
     stats_days: int = 90
 

@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 from tests.support.work import Work
 
 NOTHING_KEPT = Retention(
-    cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, fence_ms=0, stats_days=0
+    cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, repeat_ms=0, fence_ms=0, stats_days=0
 )
 KNOWLEDGE = Scope("knowledge", "k")
 

@@ -159,8 +159,9 @@ class LiteBroker:
         return await self.writer.submit(Fleeting(partial(report, one=delivery, progress=progress)))
 
     async def prune(self, retention: Retention) -> Pruned:
+        step = Fleeting(partial(prune, retention=retention))
         pruned = Pruned()
-        while (more := await self.writer.submit(partial(prune, retention=retention))) != Pruned():
+        while (more := await self.writer.submit(step)) != Pruned():
             pruned += more
         return pruned
 

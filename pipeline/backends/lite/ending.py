@@ -57,8 +57,8 @@ def end(transaction: Transaction, ends: Sequence[End]) -> list[JobState]:
 def remove(
     transaction: Transaction, rows: Sequence[sqlite3.Row], state: JobState, *, remembered: bool
 ) -> None:
-    """Delete the records of ended jobs; of those with a given id, or all if `remembered`, a tombstone stays."""
-    graves = [(row["id"], state, transaction.now) for row in rows if remembered or row["named"]]
+    """Delete the records of ended jobs; a tombstone stays, for long of those with a given id, or all if `remembered`."""
+    graves = [(row["id"], state, transaction.now, remembered or row["named"]) for row in rows]
     transaction.run_many("dig_tombstone", graves)
     if rows:
         seqs = array(row["seq"] for row in rows)

@@ -48,8 +48,8 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
         root_at = fences.root(new.job)
         if root_at is None:
             known[job_id] = JobState.CANCELLED
-            if new.named:
-                transaction.run("dig_tombstone", id=job_id, state=JobState.CANCELLED, now=transaction.now)
+            grave = (job_id, JobState.CANCELLED, transaction.now, new.named)
+            transaction.run_many("dig_tombstone", [grave])
         else:
             roots.append(root_at)
             newcomer = _admit(new, root_at, transaction.now)

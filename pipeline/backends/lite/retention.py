@@ -21,7 +21,10 @@ def prune(transaction: Transaction, retention: Retention) -> Pruned:
         + _jobs(transaction, "select_kept", JobState.ARCHIVED, before=now - retention.archived_ms)
         + _surplus(transaction, retention.archived_max)
     )
-    tombstones = _rows(transaction, "delete_tombstones", before=now - retention.tombstone_ms)
+    tombstones = sum(
+        _rows(transaction, "delete_tombstones", before=now - kept_ms, lasting=lasting)
+        for lasting, kept_ms in ((True, retention.tombstone_ms), (False, retention.repeat_ms))
+    )
     fences = _rows(transaction, "delete_fences", before=now - retention.fence_ms)
     others = (
         _rows(transaction, "delete_stats", before=now // DAY_MS - retention.stats_days)
@@ -54,5 +57,5 @@ def _surplus(transaction: Transaction, most: int) -> int:
     return removed
 
 
-def _rows(transaction: Transaction, statement: str, *, before: int) -> int:
-    return transaction.run(statement, before=before, limit=AT_ONCE).rowcount
+def _rows(transaction: Transaction, statement: str, *, before: int, **which: bool) -> int:
+    return transaction.run(statement, before=before, limit=AT_ONCE, **which).rowcount
