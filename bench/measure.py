@@ -2,18 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Final
 
 from contracts.jobs import JobPayload
-
-QUEUE: Final = "default"
 
 
 class Noop(JobPayload, type="bench:noop", queue="default", max_retry=0):
     """Nothing to do; as large as a usual payload."""
 
     n: int
-    sent_at: float = 0
     pad: str = "x" * 250
 
 

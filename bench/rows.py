@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.measure import Hold, Noop, Slow, percentile, report, spread
+from contracts.topology import POOLS
 from pipeline import Context, Enqueue, Pipeline, on
 from pipeline.clock import now_ms
 from pipeline.handlers import Handler
@@ -22,9 +23,6 @@ from pipeline.handlers import Handler
 SLOTS: Final = 50
 JOBS: Final = 20_000
 PRODUCED: Final = 100
-ALL_POOLS: Final = (
-    "core", "postprocess", "enrichment", "maintenance", "shared", "wiki", "bulk", "ks", "interactive", "agents",
-)  # fmt: skip
 
 
 @asynccontextmanager
@@ -152,7 +150,7 @@ async def delayed_start(folder: Path) -> None:
 
 async def idle(folder: Path) -> None:
     """The processor time of a process that has all pools and nothing to do."""
-    async with opened(folder) as pipeline, working(pipeline, pools=ALL_POOLS):
+    async with opened(folder) as pipeline, working(pipeline, pools=tuple(POOLS)):
         await asyncio.sleep(3)
         began, cpu = time.perf_counter(), time.process_time()
         await asyncio.sleep(20)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
@@ -10,23 +9,25 @@ from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
-from consumers.knowledge.parsed import ExtractedImage, Limits, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsed import (
+    NO_TEXT,
+    ONLY_PICTURES,
+    ExtractedImage,
+    Limits,
+    ParsedDocument,
+    UnreadableDocument,
+)
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.spans import Attempt
 from consumers.services import Services
 from contracts.knowledge import Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
+from contracts.states import ArchiveReason
 from pipeline import Context, DeadLetter, Skip, on
 
 
-@dataclass(frozen=True, slots=True)
 class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
-    """Nothing can be made of this document, however often it is tried; `reason` is one sentence for a person."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
+    """Nothing can be made of this document, however often it is tried; its text is one sentence for a person."""
 
 
 async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None:
@@ -41,6 +42,8 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         document = await _read(job, services)
         await _enter(job, ctx, Stage.CHUNKING, {"characters": len(document.text), "pages": document.pages})
         chunks = await asyncio.to_thread(split, document.text)
+        if not chunks and not (document.images and job.enable_multimodel):
+            raise Unprocessable(ONLY_PICTURES if document.images else NO_TEXT)
         await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
         parsed = Parsed(
             passages=await _embedded(services, chunks),
@@ -71,17 +74,16 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
 
 async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook of the jobs without which a document is not usable (facts 4.3)."""
-    message = f"task {job.spec.type} {_PHRASES[letter.reason.value]}: {letter.error}"
+    message = f"task {job.spec.type} {_PHRASES[letter.reason]}: {letter.error}"
     async with services.outbox.transaction() as session:
         await fail(session, services.search, job.knowledge_id, job.attempt, message)
 
 
 _PHRASES: Final = {
-    "exhausted": "exhausted retries",
-    "worker_lost": "lost its worker too often",
-    "poison": "cannot be understood",
-    "expired": "ran out of time",
-    "skip": "was skipped",
+    ArchiveReason.EXHAUSTED: "exhausted retries",
+    ArchiveReason.WORKER_LOST: "lost its worker too often",
+    ArchiveReason.POISON: "cannot be understood",
+    ArchiveReason.EXPIRED: "ran out of time",
 }
 
 HANDLERS: Final = (on(DocumentProcess, process_document, on_archived=fail_document),)

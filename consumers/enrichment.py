@@ -6,7 +6,7 @@ twice, it changes nothing. A failed enrichment never fails the document; its slo
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -28,11 +28,11 @@ from consumers.knowledge.questioning import Source, generate_questions
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
-from consumers.knowledge.tables import Chunk, Knowledge
-from consumers.knowledge.tagging import Tag, match_tags
+from consumers.knowledge.tables import Chunk
+from consumers.knowledge.tagging import SURE, Tag, match_tags
 from consumers.knowledge.tags import Pick, store_tags, tags_of
 from consumers.services import Services
-from contracts.knowledge import ImageStatus, Stage
+from contracts.knowledge import EXTRACTIVE, ImageStatus, Stage
 from contracts.payloads.documents import DocumentPayload, ImageMultimodal
 from contracts.payloads.enrichment import (
     ChunkExtract,
@@ -41,10 +41,6 @@ from contracts.payloads.enrichment import (
     SummaryGeneration,
 )
 from pipeline import Context, DeadLetter, on
-
-SURE: Final = 0.75
-"""A tag is given from this confidence on (facts 1.12)."""
-MAX_TAGGED_CHARS: Final = 16_000
 
 Store = Callable[[AsyncSession], Awaitable[object]]
 
@@ -91,8 +87,8 @@ async def picture_lost(job: ImageMultimodal, letter: DeadLetter, services: Servi
 async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
     """Summarise a document; the last attempt falls back to its first words rather than to none."""
     services = ctx.services
-    found = await _document(job, services)
     async with services.outbox.transaction(ctx.job) as session:
+        found = await document(session, job.knowledge_id)
         if found is None or not (job.refresh or await begin_summary(session, job.knowledge_id, job.attempt)):
             return
     async with services.database.read() as session:
@@ -152,7 +148,7 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
 
     async def store(session: AsyncSession) -> None:
         await store_questions(
-            session, services.search, asked, method="extractive", model=services.embedder.model
+            session, services.search, asked, method=EXTRACTIVE, model=services.embedder.model
         )
 
     await _close(job, ctx, Stage.POSTPROCESS, f"postprocess.question.batch[{job.batch_index}]", store)
@@ -186,12 +182,12 @@ async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
     if not listed or not chunks:
         ctx.log.info("nothing to do", tags=len(listed), chunks=len(chunks))
         return
-    text = "\n\n".join(chunk.text for chunk in chunks)[:MAX_TAGGED_CHARS]
+    text = "\n\n".join(chunk.text for chunk in chunks)
     tags = [Tag(tag.id, tag.name, tag.description) for tag in listed]
     matches = await match_tags(text, tags, services.embedder)
     picks = [Pick(match.tag.id, match.confidence) for match in matches if match.confidence >= SURE]
     async with services.outbox.transaction(ctx.job) as session:
-        await store_tags(session, job.knowledge_id, job.attempt, picks, method="extractive")
+        await store_tags(session, job.knowledge_id, job.attempt, picks, method=EXTRACTIVE)
 
 
 async def slot_lost(job: DocumentPayload | ChunkExtract, letter: DeadLetter, services: Services) -> None:
@@ -209,19 +205,17 @@ HANDLERS: Final = (
 )
 
 
-async def _close(job: Any, ctx: Context[Services], stage: Stage, part: str, store: Store | None) -> None:
+async def _close(
+    job: DocumentPayload | ChunkExtract, ctx: Context[Services], stage: Stage, part: str, store: Store | None
+) -> None:
     """Close the slot that has this job's id and, if it was open, store the result and the part's span with it."""
+    knowledge_id = job.knowledge_id or ""
     async with ctx.services.outbox.transaction(ctx.job) as session:
-        done = await finish_slot(session, ctx.id, job.knowledge_id or "", job.attempt)
+        done = await finish_slot(session, ctx.id, knowledge_id, job.attempt)
         if done.ours and store is not None:
             await store(session)
-            await Attempt(session, job.knowledge_id, job.attempt).record_part(stage, part, ctx.started_at)
+            await Attempt(session, knowledge_id, job.attempt).record_part(stage, part, ctx.started_at)
     ctx.log.info("slot", outcome=done.value)
-
-
-async def _document(job: DocumentPayload, services: Services) -> Knowledge | None:
-    async with services.database.read() as session:
-        return await document(session, job.knowledge_id)
 
 
 def _passage(chunk: Chunk) -> Source:

@@ -12,6 +12,7 @@ from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.migrations.migrate import upgrade
 from pipeline import Database, Outbox, Pipeline, Settings
+from pipeline.runtime import through
 from pipeline.store.ledger import SqlLedger
 
 RELAY_S: Final = 1.0
@@ -51,6 +52,11 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     await asyncio.to_thread(upgrade, url)
     database, search = Database.open(url), SqliteSearch(url)
     pipeline.ledger = SqlLedger(database)
+
+    async def close() -> None:
+        await search.close()
+        await database.close()
+
     try:
         yield Services(
             settings=settings,
@@ -62,5 +68,4 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             reading=asyncio.Semaphore(settings.parser_concurrency),
         )
     finally:
-        await search.close()
-        await database.close()
+        await through(close())

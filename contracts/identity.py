@@ -26,12 +26,12 @@ def derive_id(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def check_name(value: str, what: str) -> str:
+def check_name(value: object, what: str) -> str:
     """Return `value` if it is 1–128 of ``A-Za-z0-9._:-``.
 
     Raises:
         ValueError: naming `what` and the characters allowed.
     """
-    if not NAME.fullmatch(value):
-        raise ValueError(f"{what} must be 1 to 128 of A-Z a-z 0-9 . _ : -, got {value[:140]!r}")
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError(f"{what} must be 1 to 128 of A-Z a-z 0-9 . _ : -, got {value!r:.140}")
     return value

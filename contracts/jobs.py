@@ -10,11 +10,14 @@ A payload is a frozen pydantic model whose class *is* the job type:
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack
+from functools import cache
+from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import from_json
 
-from contracts.identity import check_name, derive_id, new_id
+from contracts.identity import check_name
+from contracts.options import CHECKS, SHORTEST_S, check_choice, check_seconds
 
 __all__ = [
     "Job",
@@ -22,8 +25,6 @@ __all__ = [
     "JobSpec",
     "Scope",
     "Unique",
-    "derive_id",
-    "new_id",
     "payload_type",
     "payload_types",
 ]
@@ -58,6 +59,8 @@ class Unique:
     or after `ttl` seconds (`ttl`, the only mode that reads `ttl`). `on_conflict` says what happens to a
     newcomer: it is dropped, it replaces the waiting one, or it moves the waiting one's due time (debounce);
     while the older one runs, replace and debounce note one re-run.
+
+    Raises TypeError, ValueError naming the option that cannot be.
     """
 
     key: str
@@ -67,8 +70,9 @@ class Unique:
 
     def __post_init__(self) -> None:
         check_name(self.key, "unique key")
-        if self.until == "ttl" and self.ttl <= 0:
-            raise ValueError('Unique(until="ttl") needs ttl > 0 seconds')
+        check_choice(self.until, "until", choices=get_args(Until))
+        check_choice(self.on_conflict, "on_conflict", choices=get_args(OnConflict))
+        check_seconds(self.ttl, "ttl", least=SHORTEST_S if self.until == "ttl" else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,8 @@ SCOPE_FIELDS: Final[Mapping[str, str]] = {
 class JobPayload(BaseModel):
     """What a job is about. The docstring of a subclass describes the job type to people and to AsyncAPI."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Written as what no JSON has, so that it is noticed: by default it would silently become null.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     spec: ClassVar[JobSpec]
     scope_fields: ClassVar[Mapping[str, str]] = {}
@@ -132,7 +137,13 @@ class JobPayload(BaseModel):
             return
         if "type" not in options or "queue" not in options:
             raise TypeError(f"{cls.__name__}: a job type needs type=… and queue=…")
-        name = check_name(options["type"], "job type")
+        try:
+            for option, value in options.items():
+                if (option, value) != ("timeout", None):
+                    CHECKS[option](value, option)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{cls.__name__}: {error}") from None
+        name = options["type"]
         known = _REGISTRY.get(name)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"job type {name!r} is already {known.__module__}.{known.__qualname__}")
@@ -142,21 +153,45 @@ class JobPayload(BaseModel):
     def scopes(self) -> tuple[Scope, ...]:
         """Return what this job belongs to, read from its fields; empty ids belong to nothing."""
         found: dict[Scope, None] = {}
-        for field, kind in {**SCOPE_FIELDS, **self.scope_fields}.items():
-            value = getattr(self, field, None)
+        for field, kind in _scope_fields(type(self)):
+            value = getattr(self, field)
             for one in value if isinstance(value, tuple | list) else (value,):
                 if one is not None and one != "":
                     found[Scope(kind, str(one))] = None
         return tuple(found)
 
     def encode(self) -> str:
-        """Return the payload as JSON, without what is unset."""
-        return self.model_dump_json(exclude_unset=True)
+        """Return the payload as JSON, without what is unset.
+
+        Raises ValueError: it holds what JSON has no place for, such as half a character, an infinite number or nan.
+        """
+        try:
+            data = self.model_dump_json(exclude_unset=True)
+            if ("Infinity" in data or "NaN" in data) and not _is_json(data):  # else they are words
+                raise ValueError("it has no infinite number and no nan")
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__} cannot be written as JSON: {error}") from None
+        return data
 
     @classmethod
     def decode(cls, data: str) -> Self:
         """Read a payload. Raises pydantic.ValidationError."""
         return cls.model_validate_json(data)
+
+
+@cache
+def _scope_fields(payload: type[JobPayload]) -> tuple[tuple[str, str], ...]:
+    """Return those fields of a payload that name a scope: to ask a model for a field that it has not takes long."""
+    known = {**SCOPE_FIELDS, **payload.scope_fields}
+    return tuple((field, kind) for field, kind in known.items() if field in payload.model_fields)
+
+
+def _is_json(data: str) -> bool:
+    try:
+        from_json(data, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def payload_type(name: str) -> type[JobPayload] | None:

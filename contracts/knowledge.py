@@ -89,6 +89,10 @@ def sources(by: str) -> frozenset[ParseStatus]:
     return frozenset(move.source for move in PARSE_TRANSITIONS if move.by == by and move.source is not None)
 
 
+EXTRACTIVE: Final = "extractive"
+"""The method of what was made of the document's own words, without a language model."""
+
+
 class ChunkKind(StrEnum):
     """What the text of a chunk is."""
 

@@ -6,6 +6,8 @@ failure and follows the retry policy.
 
 from typing import Final
 
+from contracts.options import check_seconds
+
 
 class Outcome(Exception):  # noqa: N818 - said by a handler, not an error
     """Said by a handler instead of a plain return. What it was made of is in `args`, so that it can be sent to another
@@ -23,11 +25,14 @@ class Done(Outcome):
 
 
 class Retry(Outcome):
-    """The attempt failed; try again after `after` seconds, or by the retry policy. Counts as a failure."""
+    """The attempt failed; try again after `after` seconds, or by the retry policy. Counts as a failure.
+
+    Raises TypeError, ValueError for an `after` that is no wait: negative, infinite, not a number.
+    """
 
     def __init__(self, after: float | None = None, reason: str = "retry asked for by the handler") -> None:
-        if after is not None and after < 0:
-            raise ValueError("Retry(after=…) takes seconds from now: 0 or more")
+        if after is not None:
+            check_seconds(after, "Retry(after)")
         super().__init__(after, reason)
         self.after = after
         self.reason = reason
@@ -37,11 +42,13 @@ MIN_SNOOZE_S: Final = 0.1
 
 
 class Snooze(Outcome):
-    """Not yet: run again after `delay` seconds (at least 0.1). The attempt is not counted."""
+    """Not yet: run again after `delay` seconds (at least 0.1). The attempt is not counted.
+
+    Raises TypeError, ValueError for a `delay` that is no wait: shorter, infinite, not a number.
+    """
 
     def __init__(self, delay: float, reason: str = "") -> None:
-        if delay < MIN_SNOOZE_S:
-            raise ValueError(f"Snooze(delay) takes at least {MIN_SNOOZE_S} seconds, got {delay}")
+        check_seconds(delay, "Snooze(delay)", least=MIN_SNOOZE_S)
         super().__init__(delay, reason)
         self.delay = delay
         self.reason = reason or f"snoozed for {delay:g} s"

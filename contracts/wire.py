@@ -64,14 +64,12 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     try:
         job_type, data = record["type"], record["data"]
         opts = from_json(record.get("opts") or "{}", allow_inf_nan=False)
-        if not isinstance(opts, dict):
-            raise PoisonError("opts is not a JSON object")
     except KeyError as missing:
         raise PoisonError(f"field {missing} is missing") from None
-    except PoisonError:
-        raise
     except ValueError as error:
         raise PoisonError(f"opts is not JSON: {error}") from None
+    if not isinstance(opts, dict):
+        raise PoisonError("opts is not a JSON object")
     if not job_type:
         raise PoisonError("field 'type' is empty")
     version = opts.pop("v", ENVELOPE_VERSION)

@@ -10,13 +10,14 @@ Semantics that hold for every backend:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
+from pipeline.clock import DAY_MS
 from pipeline.receipt import Receipt
 from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
@@ -24,8 +25,8 @@ from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilt
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to enqueue. Due `delay_ms` after the store takes it, or at `run_at`. The store sets `enqueued_at`, and
-    `root_id` and `root_at` unless inherited. `named` says that the id was given or derived: it names one job for
-    ever, so its end leaves a tombstone.
+    `root_id` and `root_at` unless inherited. The end of every job leaves a tombstone, so that an enqueue which
+    raised can be repeated; `named` says that the id was given or derived: it names one job for ever, and its lasts.
     """
 
     job: Job
@@ -103,7 +104,7 @@ class ReclaimPolicy:
 
     lease_ms: int = 8_000
     max_crashes: int = 3
-    crash_reset_ms: int = 86_400_000
+    crash_reset_ms: int = DAY_MS
     limit: int = 500
 
 
@@ -119,16 +120,16 @@ class Reclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long ended things are kept, and how many. `repeat_ms`: how long an id that we made is known after its end, so
-    that an enqueue whose reply was lost can be repeated.
+    """How long ended things are kept, and how many. `tombstone_ms`: the memory of an id that was given or derived, or
+    of a job that was deleted; `repeat_ms`: that of any other, for whoever repeats an enqueue that raised.
     """
 
     cancelled_ms: int = 3_600_000
-    archived_ms: int = 90 * 86_400_000
+    archived_ms: int = 90 * DAY_MS
     archived_max: int = 10_000
-    tombstone_ms: int = 86_400_000
+    tombstone_ms: int = DAY_MS
     repeat_ms: int = 60_000
-    fence_ms: int = 7 * 86_400_000
+    fence_ms: int = 7 * DAY_MS
     stats_days: int = 90
 
 
@@ -155,7 +156,15 @@ class Pruned:
     tombstones: int = 0
     fences: int = 0
     others: int = 0
-    details: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Pruned") -> "Pruned":
+        """What two rounds removed."""
+        return Pruned(
+            self.jobs + other.jobs,
+            self.tombstones + other.tombstones,
+            self.fences + other.fences,
+            self.others + other.others,
+        )
 
 
 class Leases(Protocol):

@@ -1,14 +1,17 @@
 """Producing: from a payload and its options to an enqueued job."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
 
-from contracts.identity import check_name, new_id
-from contracts.jobs import Job, JobPayload, Unique
+from contracts.identity import new_id
+from contracts.jobs import Job, JobPayload, JobSpec, Unique
+from contracts.options import CHECKS, check_choice, check_kind
 from contracts.states import JobState
-from contracts.topology import home
+from contracts.topology import QUEUES, home
 from pipeline.broker import Broker, NewJob
 from pipeline.config import Settings
 from pipeline.errors import (
@@ -17,6 +20,7 @@ from pipeline.errors import (
     JobArchived,
     JobCancelled,
     PartialEnqueue,
+    PayloadInvalid,
     PayloadTooLarge,
     StoreUnavailable,
     WaitTimeout,
@@ -47,6 +51,8 @@ class Enqueue:
 
     `delay`, `timeout`, `retention` in seconds; `run_at` and `deadline` in milliseconds since the epoch. A given
     `id` names one job for ever: enqueueing it again is a duplicate. `origin` makes it a child.
+
+    Raises ConfigurationError naming the option that cannot be, and what can.
     """
 
     payload: JobPayload
@@ -61,6 +67,39 @@ class Enqueue:
     retention: float | None = None
     unique: Unique | None = None
     origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        spec = getattr(type(self.payload), "spec", None)
+        if not isinstance(spec, JobSpec):
+            raise ConfigurationError(
+                f"{self.payload!r:.80} is no job payload: give an instance of a class with type=… and queue=…"
+            )
+        try:
+            if spec.queue not in QUEUES:
+                _CHECKS["queue"](spec.queue, "queue")
+            if (asked := _ASKED(self)) != _NOTHING:
+                for option, value in zip(_OPTIONS, asked, strict=True):
+                    if value is not None:
+                        _CHECKS[option](value, option)
+                if self.delay is not None and self.run_at is not None:
+                    raise ValueError("give either delay or run_at, not both")
+                if self.queue is not None and home(self.queue) != home(spec.queue):
+                    raise ValueError(
+                        f"it lives in pool {home(spec.queue)!r}; queue {self.queue!r} is elsewhere"
+                    )
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"{spec.type}: {error}") from None
+
+
+_OPTIONS: Final = tuple(option.name for option in fields(Enqueue) if option.name not in {"payload", "_"})
+_ASKED: Final = attrgetter(*_OPTIONS)
+_NOTHING: Final = (None,) * len(_OPTIONS)
+_CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    **CHECKS,
+    "queue": partial(check_choice, choices=QUEUES),
+    "unique": partial(check_kind, kind=Unique),
+    "origin": partial(check_kind, kind=Origin),
+}
 
 
 class Producer:
@@ -89,7 +128,7 @@ class Producer:
 
         Raises:
             EnqueueFailed: the store did not confirm; repeating with the error's `job_id` happens once.
-            PayloadTooLarge, ConfigurationError: the job cannot be accepted as it is.
+            PayloadTooLarge, PayloadInvalid, ConfigurationError: the job cannot be accepted as it is; nothing was sent.
         """
         item = Enqueue(
             payload, id=id, delay=delay, run_at=run_at, queue=queue, max_retry=max_retry, timeout=timeout,
@@ -107,6 +146,7 @@ class Producer:
 
         Raises:
             PartialEnqueue: the store did not confirm all; the error has the receipts and every job's id.
+            PayloadTooLarge, PayloadInvalid, ConfigurationError: one cannot be accepted as it is; nothing was sent.
         """
         news = [self._prepare(item if isinstance(item, Enqueue) else Enqueue(item)) for item in items]
         by_home: dict[str, list[int]] = {}
@@ -152,14 +192,10 @@ class Producer:
     def _prepare(self, item: Enqueue) -> NewJob:
         payload = item.payload
         spec = type(payload).spec
-        queue = item.queue or spec.queue
-        if home(queue) != home(spec.queue):
-            raise ConfigurationError(
-                f"{spec.type} lives in pool {home(spec.queue)!r}; queue {queue!r} is elsewhere"
-            )
-        if item.delay is not None and (item.run_at is not None or item.delay < 0):
-            raise ConfigurationError("give either delay (0 or more seconds) or run_at, not both")
-        data = payload.encode()
+        try:
+            data, scopes = payload.encode(), payload.scopes()
+        except ValueError as error:
+            raise PayloadInvalid(f"{spec.type}: {error}") from error
         size = len(data.encode())
         if size > self._settings.max_payload_kb * 1024:
             raise PayloadTooLarge(
@@ -171,16 +207,16 @@ class Producer:
         origin = item.origin or self._origin
         retention = spec.retention if item.retention is None else item.retention
         job = Job(
-            id=check_name(item.id, "job id") if item.id else new_id(),
+            id=item.id or new_id(),
             type=spec.type,
-            queue=queue,
+            queue=item.queue or spec.queue,
             data=data,
-            max_retry=spec.max_retry if item.max_retry is None else max(item.max_retry, 0),
+            max_retry=spec.max_retry if item.max_retry is None else item.max_retry,
             timeout_ms=round((timeout or 0) * 1000),
             deadline=item.deadline,
             retention_ms=round(retention * 1000),
             payload_version=spec.version,
-            scopes=payload.scopes(),
+            scopes=scopes,
             unique=item.unique,
         )
         if origin is not None:

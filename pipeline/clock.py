@@ -1,6 +1,9 @@
 """The one place that reads the wall clock."""
 
 import time
+from typing import Final
+
+DAY_MS: Final = 86_400_000
 
 
 def now_ms() -> int:

@@ -43,6 +43,10 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
         self.job_ids = job_ids
 
 
+class PayloadInvalid(StreamlaneError, ValueError):  # noqa: N818
+    """A payload that cannot be written: it holds what JSON has no place for, or an id that names no scope."""
+
+
 class PayloadTooLarge(StreamlaneError, ValueError):  # noqa: N818
     """A payload over the limit: put the data in the file store and pass its key."""
 
@@ -65,10 +69,6 @@ class JobCancelled(StreamlaneError):  # noqa: N818
 
 class WaitTimeout(StreamlaneError, TimeoutError):  # noqa: N818
     """The awaited job did not end in time; it goes on."""
-
-
-class LockLost(StreamlaneError):  # noqa: N818
-    """A lock of this job could not be renewed; the handler is cancelled."""
 
 
 class CursorInvalid(StreamlaneError, ValueError):  # noqa: N818

@@ -5,15 +5,15 @@ from typing import Final
 
 from contracts.fences import coverage
 from contracts.jobs import Scope
+from contracts.options import check_count
 from contracts.states import JobState
 from contracts.topology import queue as known_queue
 from pipeline.broker import Broker, CancelOutcome, ScopeCancel
-from pipeline.errors import JobNotFound
-from pipeline.records import JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
+from pipeline.errors import ConfigurationError, JobNotFound
+from pipeline.records import ANY, JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100
-ANY: Final = TaskFilter()
 
 
 class Inspector:
@@ -39,8 +39,14 @@ class Inspector:
         *,
         match: TaskFilter = ANY,
     ) -> Page:
-        """Return one page of the jobs of a queue in a state; at most 100. Raises CursorInvalid, CursorExpired."""
-        size = min(page_size, LONGEST_PAGE) if page_size >= 1 else PAGE
+        """Return one page of the jobs of a queue in a state; at most 100.
+
+        Raises CursorInvalid, CursorExpired, ConfigurationError (a page of no job).
+        """
+        try:
+            size = min(check_count(page_size, "page_size", least=1), LONGEST_PAGE)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(str(error)) from None
         return await self._broker.tasks(
             known_queue(queue).name, JobState(state), cursor=cursor, limit=size, match=match
         )

@@ -8,6 +8,11 @@ import structlog
 from pipeline.failure import describe
 
 
+def doubled(times: int, first_s: float, longest_s: float) -> float:
+    """Return the wait after `times` vain tries: `first_s`, doubled by each further one, at most `longest_s`."""
+    return min(first_s * 2.0 ** min(times - 1, 30), longest_s)
+
+
 class Outage:
     """Whether something works, and how long to wait before the next try. `what` names it in the log."""
 
@@ -30,7 +35,7 @@ class Outage:
             self._since = time.monotonic()
             self._log().error(f"{self._what} failed; trying again until it works", error=describe(error))
         self._failures += 1
-        wait = min(self._first_s * 2.0 ** min(self._failures - 1, 30), self._longest_s)
+        wait = doubled(self._failures, self._first_s, self._longest_s)
         return wait * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
 
     def over(self) -> None:

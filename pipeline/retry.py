@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from contracts.options import LONGEST_S
+
 RetryDelay: TypeAlias = Callable[[int], float]
 """From the number of failures so far (1 after the first) to seconds."""
 
@@ -11,7 +13,7 @@ RetryDelay: TypeAlias = Callable[[int], float]
 def exponential(failures: int) -> float:
     """Return n⁴ + 15 + jitter seconds for n failures before this one (asynq 0.26)."""
     n = max(failures - 1, 0)
-    return n**4 + 15 + random.randint(0, 29) * (n + 1)  # noqa: S311 - jitter, not a secret
+    return min(n**4 + 15 + random.randint(0, 29) * (n + 1), LONGEST_S)  # noqa: S311 - jitter, not a secret
 
 
 def linear(failures: int) -> float:

@@ -28,7 +28,7 @@ from pipeline.services.promoter import Promoter
 from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
-from pipeline.worker.crew import Crew
+from pipeline.worker.crew import Crew, first_of
 from pipeline.worker.offload import close_children
 
 QUEUE_FILE: Final = "queue.db"
@@ -78,13 +78,17 @@ class Pipeline(Producer):
         configure(settings.log_format, settings.log_level)
         broker = await _broker(settings)
         cls._opened += 1
-        try:
-            yield cls(broker, settings, ledger)
-        finally:
+
+        async def close() -> None:
             cls._opened -= 1
             await broker.close()
             if not cls._opened:
                 await close_children()
+
+        try:
+            yield cls(broker, settings, ledger)
+        finally:
+            await through(close())
 
     @asynccontextmanager
     async def workers(
@@ -145,7 +149,7 @@ class Pipeline(Producer):
         try:
             yield crew
         finally:
-            await _through(end(), crew.hurry)
+            await through(end(), crew.hurry)
 
     async def serve(
         self,
@@ -171,22 +175,20 @@ class Pipeline(Producer):
                     crew.hurry()
             asked.set()
 
+        # Not by the loop: it does not give the signals back to who had them, so that the next would end the process
+        # in the middle of closing.
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, stop)
+        before = {number: signal.signal(number, lambda *_: _soon(loop, stop)) for number in SIGNALS}
         try:
             async with self.workers(
                 pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
                 duties=duties, stalled=lambda: _exit(EXIT_STALLED),
             ) as crew:  # fmt: skip
                 crews.append(crew)
-                waits = [asyncio.ensure_future(asked.wait()), asyncio.ensure_future(crew.stuck.wait())]
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
+                await first_of(asked.wait(), crew.stuck.wait())
         finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if crew.left:
             _exit(EXIT_STUCK)
         return EXIT_STUCK if crew.stuck.is_set() else 0
@@ -213,7 +215,7 @@ def _handlers(
     return HandlerTable(handler for name, handler in table.types().items() if name in only)
 
 
-async def _through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> None:
+async def through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None] = lambda: None) -> None:
     """Wait for an ending even when cancelled meanwhile: that only makes it hurry."""
     task = asyncio.ensure_future(ending)
     cancelled = False

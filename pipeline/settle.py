@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from contracts.jobs import Job
+from contracts.options import check_seconds
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, cut, decode
@@ -15,7 +16,10 @@ from pipeline.retry import RetryDelay
 def settle(
     delivery: Delivery, job: Job, outcome: BaseException | None, *, delay: RetryDelay, now: int
 ) -> Settlement:
-    """Return the one state change that `outcome` means. None and `Done` mean done; what is not an outcome, failed."""
+    """Return the one state change that `outcome` means. None and `Done` mean done; what is not an outcome, failed.
+
+    Raises TypeError, ValueError, AttributeError for an outcome that cannot be used, such as one that was changed.
+    """
     match outcome:
         case None | Done():
             return Settlement(delivery, JobState.COMPLETED, job)
@@ -26,7 +30,7 @@ def settle(
             failed = replace(job, last_error=error, last_failed_at=now)
             return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.SKIP, error=error)
         case Snooze(delay=seconds):
-            return _later(delivery, JobState.SCHEDULED, job, round(seconds * 1000), now)
+            return _later(delivery, JobState.SCHEDULED, job, _ms(seconds), now)
         case Retry(after=after, reason=reason):
             return _failed(delivery, job, cut(reason), after, delay, now)
         case _:
@@ -90,7 +94,7 @@ def _failed(
         return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.EXHAUSTED, error=error)
     counted = replace(failed, retried=job.retried + 1)
     seconds = delay(counted.retried) if after is None else after
-    return _later(delivery, JobState.RETRY, counted, round(seconds * 1000), now)
+    return _later(delivery, JobState.RETRY, counted, _ms(seconds), now)
 
 
 def _later(delivery: Delivery, state: JobState, job: Job, delay_ms: int, now: int) -> Settlement:
@@ -98,3 +102,7 @@ def _later(delivery: Delivery, state: JobState, job: Job, delay_ms: int, now: in
         error = job.last_error or "its deadline passes before it could run again"
         return Settlement(delivery, JobState.ARCHIVED, job, reason=ArchiveReason.EXPIRED, error=error)
     return Settlement(delivery, state, job, delay_ms=delay_ms, error=job.last_error)
+
+
+def _ms(seconds: float) -> int:
+    return round(check_seconds(seconds, "the wait") * 1000)

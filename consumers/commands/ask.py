@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, out, run, shown
-from consumers.knowledge.answering import Answer
-from consumers.knowledge.asking import Found, answer, find
+from consumers.knowledge.answering import Answer, Passage
+from consumers.knowledge.asking import answer, find
 from consumers.knowledge.knowledge_bases import find_base, list_bases
 from consumers.knowledge.tables import KnowledgeBase
 from pipeline.errors import ConfigurationError
@@ -64,7 +64,7 @@ def print_answer(said: Answer) -> None:
     """Print an answer and where each of its passages comes from."""
     out.print(escape(said.text))
     for number, citation in enumerate(said.citations, 1):
-        out.print(f"  [{number}] ".replace("[", r"\[") + escape(shown(citation.path)))
+        out.print(f"  [{number}] {escape(shown(citation.path))}")
 
 
 async def base_named(opened: Session, name: str) -> KnowledgeBase:
@@ -77,5 +77,5 @@ async def base_named(opened: Session, name: str) -> KnowledgeBase:
     raise ConfigurationError(f"no knowledge base {name!r}; {hint}")
 
 
-def _described(hit: Found) -> dict[str, Any]:
+def _described(hit: Passage) -> dict[str, Any]:
     return {"path": hit.path, "text": hit.text, "score": round(hit.score, 4)}

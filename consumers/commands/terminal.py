@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Final, NoReturn
@@ -12,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from consumers.commands.stopping import INTERRUPTED, Stop
 from contracts.topology import UnknownNameError
 from pipeline.errors import ConfigurationError, StreamlaneError
 
 OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
-INTERRUPTED: Final = 130
 LONGEST_NAME: Final = 100
 
 out = Console(highlight=False, soft_wrap=True)
@@ -41,8 +40,9 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
 
     Exit codes: 0 ok, 1 the work failed, 2 bad usage or configuration, 130 interrupted.
     """
+    stop = Stop()
     try:
-        code = asyncio.run(_stoppable(command))
+        code = asyncio.run(stop.run(command))
     except (ConfigurationError, UnknownNameError) as error:
         complain(str(error), "configuration", as_json=as_json)
         code = USAGE
@@ -56,15 +56,8 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
             as_json=as_json,
         )
         code = INTERRUPTED
+    stop.over()
     raise typer.Exit(code)
-
-
-async def _stoppable(command: Coroutine[Any, Any, int]) -> int:
-    """Let SIGTERM and SIGHUP stop a command as Ctrl-C does: running jobs are handed back, nothing is counted."""
-    task = asyncio.ensure_future(command)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await task
 
 
 def complain(message: str, code: str, *, as_json: bool) -> None:

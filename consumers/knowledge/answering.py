@@ -18,8 +18,7 @@ from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.markdown import Kind
 from consumers.knowledge.sentences import Sentence, sentences
 from consumers.knowledge.words import script_of, terms
-
-METHOD: Final = "extractive"
+from contracts.knowledge import EXTRACTIVE
 
 MAX_QUESTION: Final = 2_000  # characters
 MAX_PASSAGES: Final = 12
@@ -119,15 +118,14 @@ def _write(
     fits = near + found / 4
     weights = fits + [_bonus(question, part, passages[part.passage]) for part in parts]
     best = [int(at) for at in np.argsort(-weights, kind="stable") if fits[at] >= FITS]
-    best = [
-        at for at in best if parts[at].kind is not Kind.CODE
-    ] or best  # code answers where nothing else does
+    # Code answers where nothing else does.
+    best = [at for at in best if parts[at].kind is not Kind.CODE] or best
     return _answer(passages, parts, _choose(best, weights, alone, parts)) if best else nothing_fits(question)
 
 
 def nothing_fits(question: str) -> Answer:
     """The plain statement, in the language of the question, that no passage answers it."""
-    return Answer(_NOTHING.get(script_of(question), _NOTHING["en"]), (), METHOD)
+    return Answer(_NOTHING.get(script_of(question), _NOTHING["en"]), (), EXTRACTIVE)
 
 
 _NOTHING: Final = {
@@ -257,5 +255,5 @@ def _answer(passages: Sequence[Passage], parts: Sequence[Part], chosen: Sequence
         words = part.whole if part.under.endswith(_COLONS) else part.text
         said.append(f"{words.rstrip(':：;； ')} [{1 + cited.index(part.passage)}]")
     return Answer(
-        "\n".join(said), tuple(Citation(passages[at].path, passages[at].text) for at in cited), METHOD
+        "\n".join(said), tuple(Citation(passages[at].path, passages[at].text) for at in cited), EXTRACTIVE
     )

@@ -21,9 +21,8 @@ BLOCK: Final = 8_000  # characters that the splitter sees at once
 UNBROKEN: Final = 2_000  # the same in a run without any break, in whose length the splitter is quadratic
 
 _DENSE = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
-_SAYS = re.compile(
-    r"^(?![ \t>]*[`~]{3}).*[^\W_]", re.MULTILINE
-)  # a line that is no fence and has a letter or digit
+_SAYS = re.compile(r"^(?![ \t>]*[`~]{3}).*[^\W_]", re.MULTILINE)
+"""A line that is no fence and has a letter or digit."""
 _BREAKS: Final = ("\n\n", "\n", "。", ". ", " ")
 
 

@@ -17,7 +17,7 @@ from consumers.knowledge.tables import Chunk, Image, Knowledge, table_of
 from consumers.knowledge.tables_graph import KnowledgeTag
 from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, Stage, sources
 from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
-from pipeline.store import BATCH, insert_new, now_ms
+from pipeline.store import batches, insert_new, now_ms
 
 PARTS_OF_IMAGE: Final = 1000
 """A picture's passages have the positions from its own position times this."""
@@ -186,9 +186,9 @@ async def chunks_of(
 async def chunks_by_id(session: AsyncSession, chunk_ids: Sequence[str]) -> Mapping[str, Chunk]:
     """Return those of these passages that are there, by id."""
     found: dict[str, Chunk] = {}
-    for start in range(0, len(chunk_ids), BATCH):
-        some = select(Chunk).where(Chunk.id.in_(chunk_ids[start : start + BATCH]))
-        found.update((chunk.id, chunk) for chunk in await session.scalars(some))
+    for some in batches(chunk_ids):
+        chunks = await session.scalars(select(Chunk).where(Chunk.id.in_(some)))
+        found.update((chunk.id, chunk) for chunk in chunks)
     return found
 
 

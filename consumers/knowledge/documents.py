@@ -4,7 +4,6 @@ Each function is one guarded transition inside the caller's transaction. It says
 for a lost race: a job that runs twice, or whose attempt was superseded, changes nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -17,7 +16,7 @@ from consumers.knowledge.contents import drop_contents
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
-from contracts.jobs import new_id
+from contracts.identity import new_id
 from contracts.knowledge import ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
@@ -245,12 +244,6 @@ async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
 async def document(session: AsyncSession, knowledge_id: str) -> Knowledge | None:
     """Return a document, or None."""
     return await session.get(Knowledge, knowledge_id)
-
-
-async def documents_of(session: AsyncSession, kb_id: str) -> Sequence[Knowledge]:
-    """Return the documents of a base by source."""
-    of_base = select(Knowledge).where(Knowledge.knowledge_base_id == kb_id)
-    return (await session.scalars(of_base.order_by(Knowledge.source))).all()
 
 
 def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str, object]:

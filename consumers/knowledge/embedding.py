@@ -38,9 +38,8 @@ class LocalEmbedder:
     behind the first `MAX_WINDOWS` of them is read.
     """
 
-    model: Final = (
-        "universal-sentence-encoder-multilingual-3:6bit"  # the weights, not the package around them
-    )
+    model: Final = "universal-sentence-encoder-multilingual-3:6bit"
+    """The weights, not the package around them."""
     dimension: Final = 512
 
     BATCH: Final = 16  # texts in one call, a fifth of a second: what another caller waits for its turn

@@ -17,7 +17,6 @@ from consumers.knowledge.relation_verbs import BESIDE, between
 from consumers.knowledge.sentences import Sentence, sentences
 from consumers.knowledge.words import STOP_WORDS, is_dense, language_of
 
-METHOD: Final = "extractive"
 MAX_TEXT: Final = 10_000  # characters of a piece that are read
 MAX_NAMES: Final = 200  # that are looked for
 MAX_ENTITIES: Final = 20

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Chunk, Image, Knowledge
 from contracts.knowledge import OPEN, ImageStatus, ParseStatus
-from pipeline.store import BATCH
+from pipeline.store import batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ class Fate:
 async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, Fate]:
     """Return the fates of these documents by id."""
     found: dict[str, Fate] = {}
-    for start in range(0, len(knowledge_ids), BATCH):
-        some = knowledge_ids[start : start + BATCH]
+    for some in batches(knowledge_ids):
         counts = select(Chunk.knowledge_id, func.count()).where(Chunk.knowledge_id.in_(some))
         chunks = {row[0]: row[1] for row in await session.execute(counts.group_by(Chunk.knowledge_id))}
         unread = await _unread(session, some)
@@ -39,9 +38,9 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
 async def still_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> list[tuple[str, int]]:
     """Return those of these documents that have not ended, with their attempts."""
     found: list[tuple[str, int]] = []
-    for start in range(0, len(knowledge_ids), BATCH):
-        some = select(Knowledge.id, Knowledge.attempt).where(Knowledge.parse_status.in_(OPEN))
-        rows = await session.execute(some.where(Knowledge.id.in_(knowledge_ids[start : start + BATCH])))
+    for some in batches(knowledge_ids):
+        open_ones = select(Knowledge.id, Knowledge.attempt).where(Knowledge.parse_status.in_(OPEN))
+        rows = await session.execute(open_ones.where(Knowledge.id.in_(some)))
         found += [(row.id, row.attempt) for row in rows]
     return found
 

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from contracts.jobs import derive_id
+from contracts.identity import derive_id
 
 
 def process_job(knowledge_id: str, attempt: int) -> str:

@@ -7,7 +7,7 @@ from sqlalchemy import Select, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import KnowledgeBase, table_of
-from contracts.jobs import new_id
+from contracts.identity import new_id
 from pipeline.store import insert_new, now_ms
 
 

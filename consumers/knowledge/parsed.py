@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+NO_TEXT = "the file holds no readable text; check that it is the right one"
+ONLY_PICTURES = "the file holds only pictures, which its knowledge base is set not to read"
+
 
 class UnreadableDocument(Exception):  # noqa: N818 - named as a person would say it
     """The file cannot become a document, however often it is tried. `reason` is a sentence that says what to do."""

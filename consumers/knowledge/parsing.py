@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from consumers.knowledge import archives, encodings, formats, languages, pdfs, pictures, texts
-from consumers.knowledge.parsed import ExtractedImage, Limits, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsed import NO_TEXT, ExtractedImage, Limits, ParsedDocument, UnreadableDocument
 from consumers.knowledge.pictures import Found
 from consumers.knowledge.rendering import html_title, html_to_markdown, kreuzberg_config, tidy
 
@@ -86,7 +86,7 @@ def parse_document(path: Path, name: str, limits: Limits | None = None) -> Parse
     except BaseException as error:  # a panic of native code is a BaseException
         raise UnreadableDocument(_sentence(error)) from error
     if not document.text and not document.images:
-        raise UnreadableDocument("the file holds no readable text; check that it is the right one")
+        raise UnreadableDocument(NO_TEXT)
     _check_length(len(document.text), limits)
     return document
 

@@ -10,7 +10,6 @@ from consumers.knowledge.question_forms import GERUNDS, GRAMMARS, Form, Grammar
 from consumers.knowledge.sentences import sentences
 from consumers.knowledge.words import is_dense, language_of, stem, terms
 
-METHOD: Final = "extractive"
 MOST: Final = 10  # questions of a piece
 LONGEST: Final = 140  # characters of a question
 SHORTEST: Final = 10

@@ -1,6 +1,7 @@
 """What kreuzberg reads, as Markdown that a person, an index and a model can use."""
 
 import re
+from collections import Counter
 from typing import Any
 
 HEAD = re.compile(r"<head\b", re.IGNORECASE)
@@ -17,6 +18,12 @@ PADDING = re.compile(r"[ \t]{2,}")
 RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 BLANK_LINES = re.compile(r"\n{3,}")
 ROWS_BELOW_A_HEADER = 25
+DEEPEST = 50  # elements within each other; at 64 the converter leaves out, without a word, what lies deeper
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)\b[^<>]{0,4000}>", re.IGNORECASE)
+VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
+INLINE = re.compile("a|abbr|b|bdi|bdo|big|cite|code|em|font|i|mark|q|s|small|span|strong|sub|sup|tt|u")
+ENDED_BY_THE_NEXT = re.compile("p|li|dt|dd|tr|td|th|option")
 
 
 def kreuzberg_config(**options: Any) -> Any:
@@ -47,7 +54,7 @@ def html_to_markdown(html: str) -> str:
             },
         },
     )
-    result = kreuzberg.extract_bytes_sync(without_head(html).encode(), "text/html", config)
+    result = kreuzberg.extract_bytes_sync(_shallow(without_head(html)).encode(), "text/html", config)
     return tidy(result.content)
 
 
@@ -63,6 +70,39 @@ def without_head(html: str) -> str:
     if (head := HEAD.search(html)) and (end := HEAD_END.search(html, head.end())):
         html = html[: head.start()] + html[end.start() if end[0].lower() == "<body" else end.end() :]
     return METADATA.sub("", _without_unspoken(html))
+
+
+def _shallow(html: str) -> str:
+    """With an end for each element that the next one ends, and without the tags of those that lie too deep: their
+    words then belong to the deepest one that is left.
+    """
+    kept: list[str] = []
+    opened: list[str] = []
+    counts: Counter[str] = Counter()
+    at = 0
+    html = COMMENT.sub("", html)
+    for tag in TAG.finditer(html):
+        name = tag[2].lower()
+        if VOID.fullmatch(name) or tag[0].endswith("/>"):
+            continue
+        depth = len(opened)
+        if not tag[1]:
+            if opened and opened[-1] == name and ENDED_BY_THE_NEXT.fullmatch(name):
+                depth -= 1
+                kept += (html[at : tag.start()], f"</{name}>" if depth < DEEPEST else "")
+                at = tag.start()
+            else:
+                opened.append(name)
+                counts[name] += 1
+        elif counts[name]:
+            while (last := opened.pop()) != name:
+                counts[last] -= 1
+            counts[name] -= 1
+            depth = len(opened)
+        if depth >= DEEPEST:
+            kept += (html[at : tag.start()], "" if INLINE.fullmatch(name) else "<br>")
+            at = tag.end()
+    return "".join((*kept, html[at:]))
 
 
 def _without_unspoken(html: str) -> str:

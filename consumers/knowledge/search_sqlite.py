@@ -27,11 +27,11 @@ from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
 from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, Place, Ranked, passages, rank
 from consumers.knowledge.search_terms import clean, index_terms, query_terms
 from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, VectorCache, closest_first
+from pipeline.store import batches
 from pipeline.store.engine import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
 
 MAX_HITS: Final = 100
 POSTINGS: Final = 4_000  # read for one query: what more words match is common words, which tell nothing
-BATCH: Final = 500  # ids in one statement
 
 _entries = table("search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind")))
 _words = table("search_words", column("rowid"))
@@ -104,7 +104,7 @@ class SqliteSearch:
     async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
         """Add entries, replacing those of the same id. Raises ValueError for a vector that cannot be compared."""
         latest = {entry.id: entry for entry in entries}
-        for ids in _batches(list(latest)):
+        for ids in batches(list(latest)):
             await _remove(session, _entries.c.id.in_(ids))
         if latest:
             rows = await asyncio.to_thread(lambda: [_row(entry) for entry in latest.values()])
@@ -264,7 +264,3 @@ def _unit(vector: Vector) -> Vector | None:
 def _token(kb_id: str) -> str:
     """The id as one word, whatever characters it has."""
     return blake2b(kb_id.encode(), digest_size=8).hexdigest()
-
-
-def _batches(items: list[Any]) -> Iterable[list[Any]]:
-    return (items[at : at + BATCH] for at in range(0, len(items), BATCH))

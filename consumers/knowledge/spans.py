@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_spans import Span
-from contracts.jobs import derive_id, new_id
+from contracts.identity import derive_id, new_id
 from contracts.knowledge import ROOT_SPAN, STAGE_CODES, SpanCode, SpanKind, SpanStatus, Stage
 from contracts.wire import cut
 from pipeline.store import changed, insert_new, now_ms, upsert
@@ -66,8 +66,7 @@ class Attempt:
             await changed(self.session, delete(Span).where(*self._spans(), *others))
         else:
             await self._end([Span.kind == SpanKind.STAGE, Span.span_id != stage], Ending(), now)
-        root = self._row(ROOT_SPAN, ROOT_SPAN, None, SpanKind.ROOT, now)
-        await insert_new(self.session, table_of(Span), [root])
+        await self._open_root(now)
         row = self._row(stage, stage, ROOT_SPAN, SpanKind.STAGE, now, note)
         await upsert(self.session, table_of(Span), [row], replace=(*_OPENED, *_ENDED))
         await self._touch(now)
@@ -96,8 +95,7 @@ class Attempt:
         stages = [Stage(name) for name in running]
         code = code or (STAGE_CODES[stages[0]] if stages else SpanCode.TASK_TIMEOUT)
         failed = Ending(status=SpanStatus.FAILED, code=code, message=message, detail=detail)
-        root = self._row(ROOT_SPAN, ROOT_SPAN, None, SpanKind.ROOT, now)
-        await insert_new(self.session, table_of(Span), [root])
+        await self._open_root(now)
         await self._end([Span.kind.in_((SpanKind.STAGE, SpanKind.ROOT))], failed, now)
         upstream = Ending(status=SpanStatus.CANCELLED, code=SpanCode.UPSTREAM_FAILED)
         await self._end([], upstream, now)
@@ -146,6 +144,10 @@ class Attempt:
         """Note a part that started at `started_at` (ms since the epoch) and ends now: one statement instead of three."""
         row = self._row(new_id(), fit(name), stage, kind, started_at, ending=ending)
         await insert_new(self.session, table_of(Span), [row])
+
+    async def _open_root(self, now: int) -> None:
+        root = self._row(ROOT_SPAN, ROOT_SPAN, None, SpanKind.ROOT, now)
+        await insert_new(self.session, table_of(Span), [root])
 
     def _spans(self) -> Sequence[ColumnElement[bool]]:
         return Span.knowledge_id == self.knowledge_id, Span.attempt == self.number

@@ -17,8 +17,8 @@ from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.markdown import Kind, lines
 from consumers.knowledge.sentences import sentences
 from consumers.knowledge.words import is_dense, terms
+from contracts.knowledge import EXTRACTIVE
 
-METHOD: Final = "extractive"
 LIMIT: Final = 600  # characters of a summary; half as many ideographs say as much
 FIRST_WORDS: Final = 500  # characters
 
@@ -57,7 +57,7 @@ async def summarise(text: str, embedder: Embedder, *, limit_chars: int = LIMIT) 
     rows = await embedder.embed(candidates)
     chosen = _choose(candidates, rows, limit_chars)
     words = " ".join(candidates[at] for at in sorted(chosen))
-    return Summary(_WIDE_STOP.sub(r"\1", words), METHOD, len(chosen))
+    return Summary(_WIDE_STOP.sub(r"\1", words), EXTRACTIVE, len(chosen))
 
 
 def first_words(text: str) -> Summary:
@@ -67,7 +67,7 @@ def first_words(text: str) -> Summary:
     if len(words) > FIRST_WORDS:
         space = words.rfind(" ", FIRST_WORDS // 2, FIRST_WORDS)
         words = words[: space if space > 0 else FIRST_WORDS].rstrip() + "…"
-    return Summary(words, METHOD, 0)
+    return Summary(words, EXTRACTIVE, 0)
 
 
 def _candidates(text: str) -> list[str]:

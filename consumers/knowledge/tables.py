@@ -30,6 +30,7 @@ LIVE: Final = text("deleted_at IS NULL")
 
 Id = Annotated[str, mapped_column(String(64))]
 Name = Annotated[str, mapped_column(String(255))]
+OfBase = Annotated[str, mapped_column(String(64), ForeignKey("knowledge_bases.id", ondelete="CASCADE"))]
 OfDocument = Annotated[str, mapped_column(String(64), ForeignKey("knowledges.id", ondelete="CASCADE"))]
 OfChunk = Annotated[str, mapped_column(String(64), ForeignKey("chunks.id", ondelete="CASCADE"))]
 
@@ -96,7 +97,7 @@ class Knowledge(Row):
 
     id: Mapped[Id] = mapped_column(primary_key=True)
     tenant_id: Mapped[int]
-    knowledge_base_id: Mapped[Id] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    knowledge_base_id: Mapped[OfBase]
     source: Mapped[str]  # an absolute path or a URL
     file_name: Mapped[str]
     file_type: Mapped[str] = mapped_column(String(32))

@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from consumers.knowledge.tables import Id, Name, OfChunk, OfDocument, Row
+from consumers.knowledge.tables import Id, Name, OfBase, OfChunk, OfDocument, Row
 
 
 class Tag(Row):
@@ -13,7 +13,7 @@ class Tag(Row):
     __table_args__ = (UniqueConstraint("knowledge_base_id", "name", name="tags_name"),)
 
     id: Mapped[Id] = mapped_column(primary_key=True)
-    knowledge_base_id: Mapped[Id] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    knowledge_base_id: Mapped[OfBase]
     name: Mapped[Name]
     description: Mapped[str]
 
@@ -37,7 +37,7 @@ class Entity(Row):
     __table_args__ = (Index("entities_name", "knowledge_base_id", "name"),)
 
     id: Mapped[Id] = mapped_column(primary_key=True)
-    knowledge_base_id: Mapped[Id] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    knowledge_base_id: Mapped[OfBase]
     name: Mapped[Name]
     kind: Mapped[str] = mapped_column(String(64))
 
@@ -64,7 +64,7 @@ class Relation(Row):
     __table_args__ = (Index("relations_source", "source_id"), Index("relations_target", "target_id"))
 
     id: Mapped[Id] = mapped_column(primary_key=True)
-    knowledge_base_id: Mapped[Id] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    knowledge_base_id: Mapped[OfBase]
     source_id: Mapped[Id] = mapped_column(ForeignKey("entities.id", ondelete="CASCADE"))
     target_id: Mapped[Id] = mapped_column(ForeignKey("entities.id", ondelete="CASCADE"))
     kind: Mapped[Name]

@@ -20,6 +20,7 @@ from pipeline.broker import Broker, DeadLetter
 from pipeline.failure import describe, stack
 from pipeline.handlers import Handler
 from pipeline.ledger import Ledger
+from pipeline.outage import doubled
 from pipeline.telemetry import span
 
 BATCH: Final = 100
@@ -123,7 +124,7 @@ class DeadLetters:
 
     def _later(self, letter: DeadLetter, error: BaseException) -> tuple[int, float]:
         failures = self._put_off.get(letter.death_id, (0, 0.0))[0] + 1
-        wait = min(FIRST_WAIT_S * 2.0 ** min(failures - 1, 20), LONGEST_WAIT_S)
+        wait = doubled(failures, FIRST_WAIT_S, LONGEST_WAIT_S)
         log.error(
             "final-failure hook failed; it is called again",
             job=letter.job_id,

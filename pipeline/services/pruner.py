@@ -5,10 +5,10 @@ from typing import Final
 import structlog
 
 from pipeline.broker import Broker, Retention
+from pipeline.clock import DAY_MS
 from pipeline.config import Settings
 
 EVERY_S: Final = 60.0
-DAY_MS: Final = 86_400_000
 
 log = structlog.get_logger(component="housekeeping")
 

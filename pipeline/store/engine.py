@@ -26,7 +26,6 @@ BUSY_S: Final = 30.0
 READERS: Final = 3
 PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
 
-_FULL: Final = {sqlite3.SQLITE_FULL}
 _AWAY: Final = {
     sqlite3.SQLITE_ABORT,
     sqlite3.SQLITE_INTERRUPT,
@@ -159,10 +158,9 @@ def store_errors(url: URL) -> Iterator[None]:
         raise StoreUnavailable(f"every connection to {url.database} is in use: {error}") from error
     except DBAPIError as error:
         cause = error.orig
-        code = getattr(cause, "sqlite_errorcode", 0)
-        full = code & 0xFF in _FULL or getattr(cause, "errno", None) == errno.ENOSPC
-        if full:
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL or getattr(cause, "errno", None) == errno.ENOSPC:
             raise StoreFull(f"no room for {url.database}: free space on its disk, then repeat") from error
-        if code & 0xFF in _AWAY or error.connection_invalidated:
+        if code in _AWAY or error.connection_invalidated:
             raise StoreUnavailable(f"{url.database} cannot be used: {cause}") from error
         raise

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from contracts.jobs import Job, JobPayload, payload_type
 from pipeline.client import Enqueue, Origin
 from pipeline.clock import now_ms
-from pipeline.errors import PartialEnqueue, StoreUnavailable, StreamlaneError
+from pipeline.errors import ConfigurationError, PartialEnqueue, StoreUnavailable, StreamlaneError
 from pipeline.receipt import Receipt
 from pipeline.store.engine import Database
 from pipeline.store.rows import BATCH, insert_new
@@ -77,8 +77,15 @@ class Outbox:
         delay: float | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Ask for many jobs, each an id and a payload, in the caller's transaction; times in seconds."""
+        """Ask for many jobs, each an id and a payload, in the caller's transaction; times in seconds.
+
+        Raises ConfigurationError, ValueError for what could never be sent.
+        """
         origin: Origin | None = session.info.get(_ORIGIN)
+        added = [
+            Enqueue(payload, id=job_id, delay=delay, timeout=timeout, origin=origin)
+            for job_id, payload in jobs
+        ]
         row = {
             "options": json.dumps(
                 {"delay": delay, "timeout": timeout, "origin": asdict(origin) if origin else None}
@@ -91,10 +98,7 @@ class Outbox:
             for job_id, payload in jobs
         ]
         await insert_new(session, outbox, rows)
-        session.info.setdefault(_ADDED, []).extend(
-            Enqueue(payload, id=job_id, delay=delay, timeout=timeout, origin=origin)
-            for job_id, payload in jobs
-        )
+        session.info.setdefault(_ADDED, []).extend(added)
 
     async def relay(self, limit: int = BATCH, *, older_than_ms: int = RELAY_AGE_MS) -> int:
         """Send the oldest rows that nobody has sent, refused ones last. Says how many were sent.
@@ -134,10 +138,8 @@ class Outbox:
             receipts, failed = error.receipts, error
         except StoreUnavailable:
             raise
-        except StreamlaneError:
-            receipts = [
-                await self._deliver_one(item) for item in items
-            ]  # one is at fault: let the others pass
+        except StreamlaneError:  # one is at fault: let the others pass
+            receipts = [await self._deliver_one(item) for item in items]
         done = [item.id for item, receipt in zip(items, receipts, strict=True) if receipt]
         if done:
             async with self._database.transaction() as session:
@@ -171,12 +173,9 @@ def _read(row: Any) -> Enqueue | None:
     options = json.loads(row.options)
     origin = Origin(**options["origin"]) if options["origin"] else None
     try:
-        payload = kind.decode(row.data) if kind else None
-    except ValueError as error:
+        if kind is not None:
+            payload, delay, timeout = kind.decode(row.data), options["delay"], options["timeout"]
+            return Enqueue(payload, id=row.id, delay=delay, timeout=timeout, origin=origin)
+    except (ValueError, ConfigurationError) as error:
         log.warning("a job of another version waits", job=row.id, type=row.type, error=str(error))
-        payload = None
-    return (
-        Enqueue(payload, id=row.id, delay=options["delay"], timeout=options["timeout"], origin=origin)
-        if payload
-        else None
-    )
+    return None

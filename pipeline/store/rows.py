@@ -1,15 +1,23 @@
 """Statements as the store's users say them: conditional writes, and inserts that may meet the same row again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import CursorResult, Executable, Table
 from sqlalchemy.ext.asyncio import AsyncSession
 
 BATCH: Final = 500
+"""Values in one statement: a database takes only so many."""
 Row = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield `values` in parts that fit into one statement."""
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
 
 
 async def changed(session: AsyncSession, statement: Executable, values: Row | None = None) -> int:

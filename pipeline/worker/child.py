@@ -20,17 +20,15 @@ from typing import Any
 HEADER_BYTES = 8
 PARENT_DIED = 1  # PR_SET_PDEATHSIG
 NICE = 5
-SPARE_MB = (
-    256  # stacks and buffers that are reserved and never touched: the parent watches what is really used
-)
+SPARE_MB = 256
+"""Stacks and buffers that are reserved and never touched: the parent watches what is really used."""
 CPU_SPARE_S = 60
 LONGEST_CPU_S = 1e9
 TRACEBACK_CHARS = 8192
 TEXT_CHARS = 8192
 
-Answer = tuple[
-    str, Any
-]  # ("result", value) · ("raised", exception) · ("error", (type name, text, traceback)) · ("memory", None)
+Answer = tuple[str, Any]
+"""("result", value) · ("raised", exception) · ("error", (type name, text, traceback)) · ("memory", None)"""
 
 
 def main(descriptor: int, parent: int) -> None:

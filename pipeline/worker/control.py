@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Final
 
 from contracts.identity import check_name, new_id
+from contracts.options import check_count, check_seconds
 from contracts.outcomes import Retry
 from pipeline.broker import Broker
 from pipeline.errors import StoreUnavailable
@@ -42,8 +43,8 @@ class AttemptControl:
         Gives its fencing number. A place that is lost stops the handler.
         Raises Retry when all places are taken, StoreUnavailable when the store cannot say.
         """
-        if ttl < MIN_TTL_S or width < 1:
-            raise ValueError(f"a lock needs ttl >= {MIN_TTL_S} s and width >= 1, got {ttl:g} and {width}")
+        check_seconds(ttl, "lock ttl", least=MIN_TTL_S)
+        check_count(width, "lock width", least=1)
         return self._hold(check_name(name, "lock name"), new_id(), ttl, width)
 
     @asynccontextmanager

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import structlog
 
@@ -116,7 +116,7 @@ class Crew:
         """Stop claiming, give running jobs their grace, cancel the rest, hand back what was not done."""
         self._stopping = True
         await asyncio.gather(*(pool.stop() for pool in self._pools))
-        await self._ended_or_hurried(self._settings.grace_s)
+        await first_of(self._attempts.emptied(), self._hurry.wait(), timeout=self._settings.grace_s)
         for attempt in self._attempts.all():
             attempt.tell(Told.SHUTDOWN)
         with contextlib.suppress(TimeoutError):
@@ -142,12 +142,6 @@ class Crew:
         if unsaid:
             log.error("the store did not confirm how jobs ended; they will run again", jobs=unsaid)
 
-    async def _ended_or_hurried(self, seconds: float) -> None:
-        waits = [asyncio.ensure_future(self._attempts.emptied()), asyncio.ensure_future(self._hurry.wait())]
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-
     async def _release(self, deliveries: Sequence[Delivery]) -> Sequence[None]:
         await self._broker.release(deliveries)
         return [None] * len(deliveries)
@@ -161,3 +155,13 @@ class Crew:
             told=attempt.told,
         )
         self.stuck.set()
+
+
+async def first_of(*waits: Coroutine[Any, Any, object], timeout: float | None = None) -> None:
+    """Return when one of these has ended, or after `timeout` seconds; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

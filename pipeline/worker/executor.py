@@ -8,7 +8,8 @@ from typing import Any, Final
 import structlog
 
 from contracts.jobs import Job, JobPayload
-from contracts.outcomes import Outcome, Snooze
+from contracts.options import check_seconds
+from contracts.outcomes import Outcome, Retry, Snooze
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.broker import Broker, Delivery, Settlement
@@ -23,7 +24,7 @@ from pipeline.telemetry import span
 from pipeline.worker.attempt import Attempt
 from pipeline.worker.control import AttemptControl
 from pipeline.worker.flusher import Flusher
-from pipeline.worker.invoke import Rooms, invoke, place
+from pipeline.worker.invoke import Rooms, calmed, invoke, place
 from pipeline.worker.verdict import End, decide
 
 SUSPECT_CRASHES: Final = 2
@@ -31,7 +32,6 @@ SUSPECT_SNOOZE_S: Final = 1.0
 REMEMBERED: Final = 10_000
 
 log = structlog.get_logger(component="worker")
-_job_log = structlog.get_logger(component="job")
 job_log = structlog.get_logger(component="job")
 
 
@@ -72,6 +72,8 @@ class Executor:
         self._places = {name: place(handler) for name, handler in self._handlers.items()}
         self._ends, self._rooms = ends, rooms
         self._backoff = RETRY_DELAYS[settings.backoff]
+        self._unknown_snooze_ms = round(settings.unknown_type_snooze_s * 1000)
+        self._unknown_limit_ms = round(settings.unknown_type_limit_s * 1000)
         self._suspect: Attempt | None = None
         self._unreadable: dict[str, int] = {}
 
@@ -97,8 +99,7 @@ class Executor:
         if attempt.decided or attempt.job is None:
             return
         attempt.decided = True
-        delay = self._delay(attempt.job)
-        await self._confirm(decide(attempt, attempt.job, said, delay=delay, now=now_ms()))
+        await self._confirm(self._decide(attempt, attempt.job, said))
 
     def _decode(self, attempt: Attempt) -> Job:
         delivery = attempt.delivery
@@ -115,19 +116,14 @@ class Executor:
         if len(self._unreadable) >= REMEMBERED:
             self._unreadable.clear()
         now = now_ms()
-        if (
-            now - self._unreadable.setdefault(delivery.job_id, now)
-            >= self._settings.unknown_type_limit_s * 1000
-        ):
+        if now - self._unreadable.setdefault(delivery.job_id, now) >= self._unknown_limit_ms:
             return poison(delivery, f"nobody could read it: {problem}")
-        wait_ms = round(self._settings.unknown_type_snooze_s * 1000)
-        return Settlement(delivery, JobState.SCHEDULED, delay_ms=wait_ms, error=problem)
+        return Settlement(delivery, JobState.SCHEDULED, delay_ms=self._unknown_snooze_ms, error=problem)
 
     def _recognise(self, delivery: Delivery, job: Job) -> tuple[Handler, JobPayload]:
         handler = self._handlers.get(job.type)
         if handler is None or job.payload_version > handler.payload.spec.version:
-            snooze_ms = round(self._settings.unknown_type_snooze_s * 1000)
-            limit_ms = round(self._settings.unknown_type_limit_s * 1000)
+            snooze_ms, limit_ms = self._unknown_snooze_ms, self._unknown_limit_ms
             raise Settled(unknown(delivery, job, snooze_ms=snooze_ms, limit_ms=limit_ms, now=now_ms()))
         try:
             return handler, handler.payload.decode(job.data)
@@ -178,20 +174,29 @@ class Executor:
             return None
         with span("attempt", job=context.id, type=context.type):
             attempt.start_clock()
+            said: object = None
             try:
                 where = self._places[context.type]
-                return await invoke(where, handler, payload, context, attempt, self._rooms)
-            except BaseException as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-                if not context.cancelled and not isinstance(error, Outcome):
-                    log.warning(
-                        "attempt failed", error=describe(error), retried=context.retried, stack=stack(error)
-                    )
-                return error
+                said = await invoke(where, handler, payload, context, attempt, self._rooms)
+            except BaseException as error:  # noqa: BLE001 - whatever a handler raises
+                said = error
             finally:
                 attempt.stop_clock()
+            said = await calmed(attempt, said)
+            if isinstance(said, BaseException) and not isinstance(said, Outcome) and not context.cancelled:
+                log.warning(
+                    "attempt failed", error=describe(said), retried=context.retried, stack=stack(said)
+                )
+            return said
+
+    def _decide(self, attempt: Attempt, job: Job, said: object) -> End:
+        """Return what counts, whatever was said: an attempt without an end would pass for a lost worker."""
+        delay, now = self._delay(job), now_ms()
+        try:
+            return decide(attempt, job, said, delay=delay, now=now)
+        except Exception as error:  # noqa: BLE001 - whatever an outcome holds that no outcome should
+            reason = f"the handler gave a {type(said).__name__} that cannot be used: {describe(error)}"
+            return decide(attempt, job, Retry(reason=reason), delay=delay, now=now)
 
     async def _confirm(self, end: End) -> None:
         """Return when the store has confirmed. What it refuses is no longer ours: it was done, or went elsewhere."""
@@ -210,5 +215,17 @@ class Executor:
             log.critical("settlement impossible", error=describe(error), stack=stack(error))
 
     def _delay(self, job: Job) -> RetryDelay:
+        """Return the wait between failed attempts: that of the handler's policy where it gives one."""
         handler = self._handlers.get(job.type)
-        return handler.retry if handler is not None and handler.retry is not None else self._backoff
+        policy = None if handler is None else handler.retry
+        if policy is None:
+            return self._backoff
+
+        def wait(failures: int) -> float:
+            try:
+                return check_seconds(policy(failures), "the wait of a retry policy")
+            except Exception as error:  # noqa: BLE001 - a policy is the product's code
+                log.warning("a retry policy is of no use", type=job.type, error=describe(error))
+                return self._backoff(failures)
+
+        return wait

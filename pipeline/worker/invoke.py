@@ -79,6 +79,28 @@ async def invoke(
             raise
 
 
+async def calmed(attempt: Attempt, said: object) -> object:
+    """Return what a handler said, once no cancellation is left in its task, whoever asked for it and however late.
+
+    One that cancelled its own task and returned before that took effect was cancelled.
+    Raises CancelledError when every task is cancelled: the loop is being closed.
+    """
+    task = asyncio.current_task()
+    own = task.cancelling() if task is not None else 0
+    if task is None or not (own or attempt.told):
+        return said
+    if own and all(one.cancelling() for one in asyncio.all_tasks()):
+        raise asyncio.CancelledError
+    try:
+        await asyncio.sleep(0)  # what is still to be delivered comes now, and not while the end is confirmed
+    except asyncio.CancelledError as late:
+        if own and not isinstance(said, BaseException):
+            said = late
+    while task.uncancel():
+        pass
+    return said
+
+
 @dataclass(frozen=True, slots=True)
 class _Raised:
     error: BaseException

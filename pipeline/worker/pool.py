@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from pipeline.broker import Broker, Delivery
-from pipeline.outage import Outage
+from pipeline.outage import Outage, doubled
 from pipeline.records import PoolBeat
 from pipeline.worker.attempt import Attempt, Attempts
 from pipeline.worker.shares import Shares
@@ -132,8 +132,7 @@ class Pool:
             # Others may have been faster, again and again: that must not become a busy loop.
             self._empty_wakes += 1
             if self._empty_wakes > 1:
-                doubled = EMPTY_WAKE_S * 2.0 ** min(self._empty_wakes - 2, 10)
-                await asyncio.sleep(min(doubled, LONGEST_EMPTY_WAKE_S))
+                await asyncio.sleep(doubled(self._empty_wakes - 1, EMPTY_WAKE_S, LONGEST_EMPTY_WAKE_S))
 
     def _start(self, delivery: Delivery) -> None:
         attempt = self._attempts.take(delivery)

@@ -1,5 +1,7 @@
 """What the end of an attempt means to the store: pure."""
 
+import asyncio
+
 from contracts.jobs import Job
 from contracts.outcomes import Cancel, Outcome, Retry
 from pipeline.broker import Delivery, Settlement
@@ -33,6 +35,8 @@ def _meant(attempt: Attempt, said: object) -> BaseException | None:
             return Retry(reason=f"timed out after {attempt.limit_s or 0:g} s")
         case Told.LOCK_LOST:
             return Retry(reason=attempt.why)
+    if isinstance(said, asyncio.CancelledError):
+        return Retry(reason="the handler was cancelled, by itself or with what it waited for")
     if said is None or isinstance(said, BaseException):
         return said
     return TypeError(f"the handler returned {type(said).__name__}; return nothing or an outcome")

@@ -5,6 +5,8 @@ import re
 import sys
 from collections.abc import Iterator
 
+from contracts.topology import POOLS
+
 from tests.architecture.sources import Source
 
 MODULE_LINES = 400
@@ -15,17 +17,6 @@ PARAMETERS = 7
 NAMELESS = {"manager", "managers", "helper", "helpers", "util", "utils", "base", "bases"}
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-POOLS = [
-    "core",
-    "postprocess",
-    "enrichment",
-    "maintenance",
-    "wiki",
-    "interactive",
-    "bulk",
-    "agents",
-    "shared",
-]
 COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes", "services"]}
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 

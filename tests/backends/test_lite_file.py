@@ -108,6 +108,16 @@ async def test_a_file_of_a_newer_version_is_refused(path: Path, opened: Open) ->
         LiteBroker.open(path)
 
 
+async def test_a_file_of_an_older_version_is_refused_with_what_to_do(path: Path, opened: Open) -> None:
+    await opened().close()
+    with closing(sqlite3.connect(path)) as older:
+        older.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+    with pytest.raises(
+        ConfigurationError, match="older version: finish its jobs with that one, or move it away"
+    ):
+        LiteBroker.open(path)
+
+
 async def test_a_damaged_file_is_reported_with_what_to_do(path: Path, opened: Open) -> None:
     broker = opened()
     await broker.enqueue(news(500))

@@ -96,6 +96,19 @@ async def test_a_cancel_leaves_the_enqueue_that_came_after_it(broker: LiteBroker
     assert await hand.settle(await run_again(hand)) is JobState.COMPLETED
 
 
+async def test_a_late_cancel_of_a_job_handed_back_leaves_the_enqueue_that_came_after_it(
+    broker: LiteBroker, hand: Hand, clock: Clock
+) -> None:
+    first = await active(broker, hand, DEBOUNCE)
+    clock.shift += 10
+    await broker.enqueue([new(unique=DEBOUNCE, scopes=(TENANT,))])
+    await broker.release([first])
+    await broker.cancel_scope(TENANT, EVERYTHING, envelope(first).root_at)
+    assert await broker.states([first.job_id]) == [JobState.SCHEDULED]
+    assert await hand.settle(await run_again(hand)) is JobState.COMPLETED
+    assert not await broker.has_queued(TENANT)
+
+
 async def test_a_cancel_of_a_job_between_two_attempts_drops_who_waits_for_it(
     broker: LiteBroker, hand: Hand
 ) -> None:

@@ -169,7 +169,9 @@ async def test_pruning_leaves_what_has_not_ended_alone(store: Broker, hand: Hand
     await hand.take_one()
     await store.enqueue([waiting, later])
     before = await store.states(ids(jobs))
-    nothing_kept = Retention(cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, fence_ms=0)
+    nothing_kept = Retention(
+        cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, repeat_ms=0, fence_ms=0
+    )
     await store.prune(nothing_kept)
     assert await store.states(ids(jobs)) == before
 

@@ -4,13 +4,14 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from contracts.fences import EVERYTHING
 from contracts.jobs import Scope, Unique
 from contracts.outcomes import Cancel, Done, Skip
 from contracts.states import JobState
 from pipeline.broker import Broker, Retention
 from pipeline.client import Enqueue
 from pipeline.clock import now_ms
-from pipeline.errors import PartialEnqueue, StoreUnavailable
+from pipeline.errors import EnqueueFailed, PartialEnqueue, StoreUnavailable
 from pipeline.receipt import Receipt
 
 from tests.conformance.conftest import Insist, Open
@@ -148,26 +149,53 @@ async def test_a_deleted_job_keeps_its_id_taken(store: Broker, hand: Hand) -> No
     assert await store.enqueue([job]) == [Receipt(job.job.id, JobState.ARCHIVED, duplicate=True)]
 
 
-async def test_the_memory_of_an_id_ends_after_its_time(store: Broker, hand: Hand) -> None:
-    job = new(named=True)
+@pytest.mark.parametrize("named", [True, False])
+async def test_the_memory_of_an_id_ends_after_its_time(store: Broker, hand: Hand, named: bool) -> None:
+    """Of an id that was given after a day; of any other once nobody repeats its enqueue any more."""
+    job = new(named=named)
     await store.enqueue([job])
     await hand.run()
-    await store.prune(Retention())
+    await store.prune(Retention(repeat_ms=0) if named else Retention(tombstone_ms=0))
     assert await state(store, job.job.id) is JobState.COMPLETED
-    await store.prune(Retention(tombstone_ms=0))
+    await store.prune(Retention(tombstone_ms=0) if named else Retention(repeat_ms=0))
     assert await state(store, job.job.id) is None
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("outcome", [Done(), Skip("no"), Cancel("no")], ids=str)
 async def test_a_job_that_ended_before_its_enqueue_was_repeated_does_not_run_twice(
-    store: Broker, faults: Faults, hand: Hand
+    store: Broker, faults: Faults, hand: Hand, named: bool, outcome: BaseException
 ) -> None:
-    job = new(named=True)
+    job = new(named=named)
     faults.lose_reply("enqueue")
     with pytest.raises(StoreUnavailable):
         await store.enqueue([job])
-    assert await hand.run() is JobState.COMPLETED
-    assert await store.enqueue([job]) == [Receipt(job.job.id, JobState.COMPLETED, duplicate=True)]
+    ended = await hand.run(outcome)
+    assert ended is not None
+    assert await store.enqueue([job]) == [Receipt(job.job.id, ended, duplicate=True)]
     assert await run_all(store) == []
+
+
+async def test_a_child_whose_family_was_cancelled_is_remembered_as_well(store: Broker) -> None:
+    scope = Scope("knowledge", "k")
+    cut = (await store.cancel_scope(scope, EVERYTHING)).cut
+    child = new(scopes=(scope,), root_id="r", root_at=cut)
+    assert await store.enqueue([child]) == [Receipt(child.job.id, JobState.CANCELLED)]
+    assert await store.enqueue([child]) == [Receipt(child.job.id, JobState.CANCELLED, duplicate=True)]
+
+
+async def test_who_repeats_an_enqueue_with_the_id_of_its_error_runs_the_job_once(
+    open_pipeline: Open, faults: Faults
+) -> None:
+    pipeline = await open_pipeline()
+    faults.lose_reply("enqueue")
+    with pytest.raises(EnqueueFailed) as raised:
+        await pipeline.enqueue(Work())
+    job_id = raised.value.job_id
+    assert await run_all(pipeline.broker) == [job_id]
+    repeated = await pipeline.enqueue(Work(), id=job_id)
+    assert repeated == Receipt(job_id, JobState.COMPLETED, duplicate=True)
+    assert await run_all(pipeline.broker) == []
 
 
 async def test_jobs_of_a_queue_are_claimed_in_the_order_in_which_they_came(store: Broker) -> None:

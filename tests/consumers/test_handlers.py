@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from consumers.commands.ingest import bring_in
 from consumers.commands.queues import cancel_job
-from consumers.commands.session import HANDLERS, Session
+from consumers.commands.session import HANDLERS, TENANT, Session
 from consumers.knowledge.documents import Entry
+from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.services import open_services
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from contracts.states import JobState
 from pipeline import Handler, Pipeline
 
+from tests.support.documents import png
 from tests.support.end_state import end_state
 from tests.support.platform import ingest, write
 
@@ -116,6 +119,29 @@ async def test_a_bad_document_fails_at_once_and_leaves_its_siblings_alone(tmp_pa
     assert all(o.fate.error and o.fate.chunks == 0 for o in outcomes if o.fate.status is ParseStatus.FAILED)
 
 
+@pytest.mark.parametrize("content", ["[" * 5000 + "]" * 5000, "----- ***** !!!", "\U0001f389"])
+async def test_a_document_without_a_word_fails_instead_of_completing_with_nothing(
+    tmp_path: Path, content: str
+) -> None:
+    (outcome,) = await ingest(*write(tmp_path / "in", deep_json=content))
+    assert outcome.fate.status is ParseStatus.FAILED
+    assert "holds no readable text" in outcome.fate.error
+
+
+async def test_a_document_of_pictures_that_its_base_does_not_read_fails_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "page.png").write_bytes(png(200, 200))
+    blind = KnowledgeBaseSettings(read_pictures=False).model_dump()
+    async with (
+        Pipeline.open() as pipeline,
+        open_services(pipeline) as services,
+        services.database.transaction() as sql,
+    ):
+        await ensure_base(sql, TENANT, "test", blind)
+    (outcome,) = await ingest(tmp_path / "page.png")
+    assert outcome.fate.status is ParseStatus.FAILED
+    assert "only pictures" in outcome.fate.error
+
+
 async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_path: Path) -> None:
     (path,) = write(tmp_path / "in", note_md="")
     (first,) = await ingest(path)
@@ -124,6 +150,22 @@ async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_pa
     (mended,) = await ingest(path)
     assert (first.fate.status, again.entry) == (ParseStatus.FAILED, Entry.RETRIED)
     assert (mended.fate.status, mended.entry) == (ParseStatus.COMPLETED, Entry.CHANGED)
+
+
+async def test_a_document_for_a_base_of_another_embedding_model_fails_at_once_and_says_so(
+    tmp_path: Path,
+) -> None:
+    async with (
+        Pipeline.open() as pipeline,
+        open_services(pipeline) as services,
+        services.database.transaction() as session,
+    ):
+        kb = await ensure_base(session, TENANT, "test")
+        await fix_embedding(session, kb.id, "another-model", 3)
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    (outcome,) = await ingest(path)
+    assert outcome.fate.status is ParseStatus.FAILED
+    assert "was embedded with another-model" in outcome.fate.error
 
 
 async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(tmp_path: Path) -> None:

@@ -168,6 +168,37 @@ class TestTables:
         assert text.count("| Ann | 30 |") == 60
 
 
+class TestDeepPages:
+    @pytest.mark.parametrize("depth", [60, 5000])
+    @pytest.mark.parametrize(
+        ("opens", "closes"),
+        [
+            ("<div>", "</div>"),
+            ("<div class='a'>", ""),
+            ("<b><span>", "</span></b>"),
+            ("<ul><li>", "</li></ul>"),
+            ("<table><tr><td>", "</td></tr></table>"),
+        ],
+    )
+    def test_words_are_found_however_deep_they_lie(self, read, opens, closes, depth):
+        page = f"<html><body><p>Above.</p>{opens * depth}The needle<br>lies deep.{closes * depth}"
+        text = read("a.html", f"{page}<p>Below.</p></body></html>").text
+        for words in ("Above.", "The needle", "lies deep.", "Below."):
+            assert words in text
+
+    def test_elements_that_the_next_one_ends_are_not_deep(self, read):
+        text = read("a.html", "<html><body>" + "<p>One.<ul><li>Two.<li>Three.</ul>" * 200).text
+        assert text.count("One.\n\n- Two.\n- Three.") == 200
+
+    def test_cells_that_the_next_one_ends_are_all_read(self, read):
+        page = "<html><body><table><tr><th>a<th>b<tr><td>1<td>2</table><p>Below.</p>"
+        assert read("a.html", page).text == "| a | b |\n| --- | --- |\n| 1 | 2 |\n\nBelow."
+
+    def test_words_of_elements_that_lie_too_deep_stay_apart(self, read):
+        deep = "<div>" * 100 + "<div>One</div><div>two</div>"
+        assert read("a.html", f"<html><body>{deep}").text.split() == ["One", "two"]
+
+
 class TestRecords:
     def test_json_is_one_value_a_line_with_its_path(self, read):
         text = read("a.json", '{"a": {"b": [1, {"c": "text"}]}, "d": null, "tags": ["x", "y"]}').text

@@ -21,10 +21,10 @@ MAX_CRASHES = 1
 
 @dataclass
 class Known:
-    """A job that the store has heard of. `recorded` False: only its last state is remembered, or (None) nothing."""
+    """A job that the store has heard of. `recorded` False: only its last state is remembered."""
 
     new: NewJob
-    state: JobState | None
+    state: JobState
     soon: bool = True
     root_at: int = 0
     retried: int = 0
@@ -45,11 +45,11 @@ class Model:
 
     # What can be asked
 
-    def states(self) -> dict[str, JobState | None]:
+    def states(self) -> dict[str, JobState]:
         return {job_id: job.state for job_id, job in self.jobs.items()}
 
     def counted(self) -> Counter[tuple[str, JobState]]:
-        return Counter((j.new.job.queue, j.state) for j in self.jobs.values() if j.recorded and j.state)
+        return Counter((j.new.job.queue, j.state) for j in self.jobs.values() if j.recorded)
 
     def in_state(self, *states: JobState) -> list[str]:
         return [job_id for job_id, job in self.jobs.items() if job.state in states and job.recorded]
@@ -76,11 +76,10 @@ class Model:
     def _enqueue(self, new: NewJob) -> Receipt:
         job = new.job
         older = self.jobs.get(job.id)
-        if older is not None and older.state is not None:
+        if older is not None:
             return Receipt(job.id, older.state, duplicate=True)
         if job.root_at and any(job.root_at <= self.cuts.get(scope, -1) for scope in job.scopes):
-            remembered = JobState.CANCELLED if new.named else None
-            self.jobs[job.id] = Known(new, remembered, recorded=False)
+            self.jobs[job.id] = Known(new, JobState.CANCELLED, recorded=False)
             return Receipt(job.id, JobState.CANCELLED)
         if job.unique is not None and (held_by := self.locks.get(job.unique.key)):
             holder = self.jobs[held_by]
@@ -95,7 +94,6 @@ class Model:
 
     def _coalesce(self, held_by: str, holder: Known, new: NewJob) -> Receipt:
         assert new.job.unique is not None
-        assert holder.state is not None
         conflict = new.job.unique.on_conflict
         if conflict == "debounce" and holder.state in {JobState.SCHEDULED, JobState.RETRY}:
             holder.soon = new.delay_ms < FAR_MS
@@ -165,8 +163,6 @@ class Model:
     def cancel(self, job_id: str) -> CancelOutcome:
         job = self.jobs[job_id]
         match job.state:
-            case None:
-                return CancelOutcome.NOT_FOUND
             case JobState.ACTIVE:
                 job.told, job.again = True, None
                 return CancelOutcome.SIGNALLED
@@ -238,7 +234,6 @@ class Model:
             self.letters.append(job_id)
         if state is JobState.COMPLETED and not job.new.job.retention_ms:
             job.recorded = False
-            job.state = state if job.new.named else None
         return state
 
     def _unlock(self, job_id: str, job: Known) -> None:

@@ -155,8 +155,7 @@ class StoreMachine(RuleBasedStateMachine):
     def enqueue_again(self, draw: Any) -> None:
         """Somebody repeats an enqueue, however long ago it was."""
         known = draw(st.sampled_from(list(self.model.jobs.values())))
-        if known.new.named and known.state is not None:
-            self._enqueue([known.new])
+        self._enqueue([known.new])
 
     def enqueue_child(self, draw: Any) -> None:
         """Of any job that ever ran: its worker may be slow to notice that it was cancelled."""

@@ -41,16 +41,19 @@ def streamlane(*args: str, data_dir: Path, timeout: float = 100, env: Mapping[st
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def start_streamlane(*args: str, data_dir: Path, env: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own, so that a kill takes all of it."""
-    return subprocess.Popen(
-        _command(args),
-        cwd=ROOT,
-        env=_environment(data_dir, env),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def start_streamlane(
+    *args: str, data_dir: Path, env: Mapping[str, str] = {}, log: Path = Path(os.devnull)
+) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own, so that a kill takes all of it. What it says goes to `log`."""
+    with log.open("wb") as said:
+        return subprocess.Popen(
+            _command(args),
+            cwd=ROOT,
+            env=_environment(data_dir, env),
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
 
 
 def _command(args: tuple[str, ...]) -> list[str]:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-DOCUMENT = "k.source"
-
 QUERIES = {
     "documents": "SELECT source, file_hash, parse_status, summary_status, summary, summary_method, language, title,"
     " error_message FROM knowledges k",

@@ -1,6 +1,7 @@
 """Producing: what may be asked for, what is refused, and how waiting ends."""
 
 from collections.abc import Sequence
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pipeline.errors import (
     JobArchived,
     JobCancelled,
     PartialEnqueue,
+    PayloadInvalid,
     PayloadTooLarge,
     StoreUnavailable,
     WaitTimeout,
@@ -33,6 +35,13 @@ with apart():
         """Says everything of itself."""
 
         text: str = ""
+
+    class Free(JobPayload, type="client:free", queue="default"):
+        """Takes anything."""
+
+        data: dict[str, Any] | None = None
+        number: float = 0
+        knowledge_id: str = ""
 
     class Page(JobPayload, type="client:page", queue="wiki"):
         """Lives in another pool."""
@@ -74,22 +83,99 @@ async def test_a_unique_key_gives_the_receipt_of_the_older_job(pipeline: Pipelin
     assert (again.id, again.duplicate) == (first.id, True)
 
 
-@pytest.mark.parametrize(
-    ("payload", "options", "message"),
-    [
-        (Work(), {"delay": 1, "run_at": 5}, "give either delay"),
-        (Work(), {"delay": -1}, "0 or more seconds"),
-        (Work(), {"queue": "wiki"}, "lives in pool 'core'; queue 'wiki' is elsewhere"),
-        (Work(), {"queue": "defalt"}, "did you mean 'default'?"),
-        (Work(), {"id": "has space"}, "job id must be 1 to 128 of"),
-        (Work(), {"id": "x" * 129}, "job id must be 1 to 128 of"),
-    ],
-)
-async def test_what_cannot_be_is_refused_and_the_message_says_why(
-    pipeline: Pipeline, payload: JobPayload, options: dict[str, Any], message: str
+SENSELESS: list[tuple[dict[str, Any], str]] = [
+    ({"delay": 1, "run_at": 5}, "give either delay or run_at, not both"),
+    ({"delay": -1}, "delay must be at least 0 seconds"),
+    ({"delay": inf}, "delay must be at least 0 seconds and at most 100 years, got inf"),
+    ({"delay": nan}, "delay must be at least 0 seconds and at most 100 years, got nan"),
+    ({"delay": "5"}, "delay must be a number of seconds, got '5'"),
+    ({"run_at": "tomorrow"}, "run_at must be whole milliseconds since the epoch, got 'tomorrow'"),
+    ({"run_at": -5}, "run_at must be milliseconds since the epoch"),
+    ({"run_at": 10**18}, "run_at must be milliseconds since the epoch"),
+    ({"deadline": "noon"}, "deadline must be whole milliseconds since the epoch, got 'noon'"),
+    ({"deadline": 1.5}, "deadline must be whole milliseconds since the epoch, got 1.5"),
+    ({"timeout": 0}, "timeout must be at least 0.001 seconds"),
+    ({"timeout": -1}, "timeout must be at least 0.001 seconds"),
+    ({"timeout": inf}, "timeout must be at least 0.001 seconds"),
+    ({"retention": -1}, "retention must be at least 0 seconds"),
+    ({"retention": nan}, "retention must be at least 0 seconds"),
+    ({"max_retry": -1}, "max_retry must be 0 or more, got -1"),
+    ({"max_retry": 1.5}, "max_retry must be a whole number, got 1.5"),
+    ({"max_retry": "3"}, "max_retry must be a whole number, got '3'"),
+    ({"queue": "wiki"}, "lives in pool 'core'; queue 'wiki' is elsewhere"),
+    ({"queue": "defalt"}, "queue must be one of default, .* got 'defalt'; did you mean 'default'?"),
+    ({"queue": ""}, "queue must be one of default"),
+    ({"queue": ["default"]}, "queue must be one of default"),
+    ({"id": ""}, "id must be 1 to 128 of .*, got ''"),
+    ({"id": "has space"}, "id must be 1 to 128 of"),
+    ({"id": "x" * 129}, "id must be 1 to 128 of"),
+    ({"id": 7}, "id must be 1 to 128 of .*, got 7"),
+    ({"unique": "k"}, "unique must be of type Unique, got 'k'"),
+    ({"origin": "parent"}, "origin must be of type Origin, got 'parent'"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), SENSELESS, ids=lambda value: f"{value}"[:40])
+async def test_an_option_that_makes_no_sense_is_refused_before_anything_is_sent(
+    pipeline: Pipeline, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises((ConfigurationError, ValueError), match=message):
-        await pipeline.enqueue(payload, **options)
+    if "origin" not in options:
+        with pytest.raises(ConfigurationError, match=f"support:work: .*{message}"):
+            await pipeline.enqueue(Work(), **options)
+    with pytest.raises(ConfigurationError, match=f"support:work: .*{message}"):
+        await pipeline.enqueue_many([Work(), Enqueue(Work(), **options)])
+    assert sum(stat.size for stat in await pipeline.inspector.queues()) == 0
+
+
+class Untyped(JobPayload):
+    """A common part, and no job type."""
+
+
+@pytest.mark.parametrize("payload", ["text", None, Untyped(), Work])
+async def test_what_is_no_payload_is_refused(pipeline: Pipeline, payload: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no job payload"):
+        await pipeline.enqueue(payload)
+    with pytest.raises(ConfigurationError, match="is no job payload"):
+        await pipeline.enqueue_many([Work(), payload])
+    assert sum(stat.size for stat in await pipeline.inspector.queues()) == 0
+
+
+async def test_a_class_in_a_queue_that_does_not_exist_is_refused_with_the_nearest(pipeline: Pipeline) -> None:
+    with apart():
+
+        class Lost(JobPayload, type="client:lost", queue="defalt"):
+            """Its queue is misspelt."""
+
+    with pytest.raises(ConfigurationError, match=r"client:lost: queue must be .*; did you mean 'default'\?"):
+        await pipeline.enqueue(Lost())
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (Free(data={"text": "\ud800"}), "client:free: .*surrogates not allowed"),
+        (Free(data={"deep": [{"x": inf}]}), "client:free: .*it has no infinite number"),
+        (Free(data={"x": nan}), "client:free: .*it has no infinite number"),
+        (Free(number=-inf), "client:free: .*it has no infinite number"),
+        (Free(data={"x": object()}), "client:free: .*unknown type"),
+        (Free(knowledge_id="has space"), "client:free: knowledge scope id must be"),
+    ],
+    ids=range(6),
+)
+async def test_a_payload_that_cannot_be_written_is_refused_before_anything_is_sent(
+    pipeline: Pipeline, payload: JobPayload, message: str
+) -> None:
+    with pytest.raises(PayloadInvalid, match=message):
+        await pipeline.enqueue(payload)
+    with pytest.raises(PayloadInvalid, match=message):
+        await pipeline.enqueue_many([Work(), payload])
+    assert sum(stat.size for stat in await pipeline.inspector.queues()) == 0
+
+
+async def test_words_that_look_like_numbers_without_end_are_words(pipeline: Pipeline) -> None:
+    words = Free(data={"NaN": "Infinity", "text": "\U0001f388 -Infinity NaN"}, number=1e308)
+    receipt = await pipeline.enqueue(words)
+    assert Free.decode((await record(pipeline, receipt.id)).job.data) == words
 
 
 async def test_a_job_may_go_to_a_sister_queue(pipeline: Pipeline) -> None:

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import contracts.jobs
 import pytest
@@ -43,6 +43,27 @@ def test_a_class_without_options_is_a_common_part_and_no_type() -> None:
 def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(TypeError, match="unknown job option 'max_retries'; did you mean 'max_retry'"):
         type("Wrong", (JobPayload,), {}, type="wrong", queue="default", max_retries=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_retry": -1}, "max_retry must be 0 or more, got -1"),
+        ({"max_retry": "3"}, "max_retry must be a whole number"),
+        ({"timeout": 0}, r"timeout must be at least 0\.001 seconds"),
+        ({"timeout": float("nan")}, r"timeout must be at least 0\.001 seconds"),
+        ({"retention": -1}, "retention must be at least 0 seconds"),
+        ({"version": 0}, "version must be 1 or more, got 0"),
+        ({"type": ""}, "type must be 1 to 128 of"),
+        ({"queue": ""}, "queue must be 1 to 128 of"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_with_its_class(
+    options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"Wrong: {message}"):
+        type("Wrong", (JobPayload,), {}, **({"type": "wrong", "queue": "default"} | options))
+    assert payload_types() == {}
 
 
 @pytest.mark.parametrize("options", [{"type": "half"}, {"queue": "default"}, {"max_retry": 1}])
@@ -116,12 +137,30 @@ def test_a_scope_id_outside_the_alphabet_is_refused(ident: str) -> None:
         Scope("knowledge", ident)
 
 
-def test_a_unique_key_is_checked_and_ttl_mode_needs_its_ttl() -> None:
+def test_a_unique_key_is_checked() -> None:
     with pytest.raises(ValueError, match="unique key must be"):
         Unique("not a key")
-    with pytest.raises(ValueError, match="ttl > 0"):
-        Unique("k", until="ttl")
     assert Unique("k").until == "done"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": ""}, "unique key must be 1 to 128 of"),
+        ({"key": 7}, "unique key must be 1 to 128 of .*, got 7"),
+        ({"until": "don"}, r"until must be one of done, started, ttl, got 'don'; did you mean 'done'\?"),
+        ({"until": None}, "until must be one of done, started, ttl, got None"),
+        ({"on_conflict": "debouce"}, "on_conflict must be one of .*; did you mean 'debounce'"),
+        ({"until": "ttl"}, r"ttl must be at least 0\.001 seconds"),
+        ({"until": "ttl", "ttl": float("inf")}, r"ttl must be at least 0\.001 seconds"),
+        ({"ttl": -1}, "ttl must be at least 0 seconds"),
+        ({"ttl": float("nan")}, "ttl must be at least 0 seconds"),
+        ({"ttl": "60"}, "ttl must be a number of seconds"),
+    ],
+)
+def test_a_unique_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Unique(**({"key": "k"} | options))
 
 
 @pytest.mark.parametrize(

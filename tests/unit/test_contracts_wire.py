@@ -57,7 +57,7 @@ def test_an_unknown_version_is_refused_as_unknown_not_as_poison(opts: dict[str, 
         ({"type": "t", "data": "{}", "opts": '{"retried":true}'}, "retried must be int"),
         ({"type": "t", "data": "{}", "opts": '{"scopes":[["knowledge"]]}'}, "cannot be read"),
         ({"type": "t", "data": "{}", "opts": '{"scopes":[["a b","c"]]}'}, "scope kind must be"),
-        ({"type": "t", "data": "{}", "opts": '{"unique":["k",0,"ttl","drop"]}'}, "needs ttl"),
+        ({"type": "t", "data": "{}", "opts": '{"unique":["k",0,"ttl","drop"]}'}, "ttl must be"),
         ({"type": "t", "data": "{}", "opts": '{"unique":7}'}, "cannot be read"),
     ],
 )

@@ -12,13 +12,15 @@ from contracts.identity import new_id
 from contracts.jobs import Job
 from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
-from pipeline.broker import NewJob
+from pipeline.broker import Delivery, NewJob
 from pipeline.clock import now_ms
 from pipeline.handlers import Context
 from pipeline.runtime import Pipeline
 from pipeline.testing import Flaky, Scripted
+from pipeline.worker.attempt import Attempt
+from pipeline.worker.invoke import calmed
 
-from tests.support.jobs import Work, for_ever, handles, record, working
+from tests.support.jobs import Work, for_ever, handles, record, turn, working
 from tests.support.waiting import stays_true, wait_until
 
 
@@ -118,6 +120,141 @@ async def test_whatever_a_handler_raises_is_a_failure_and_the_worker_lives(
     found = await run_once(pipeline, run, wanted=JobState.RETRY)
     assert found.job.retried == 1
     assert 0 < len(found.job.last_error.encode()) <= 8192
+
+
+def own_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def cancels_itself(_job: Work, _ctx: Context) -> None:
+    own_task().cancel()
+    await for_ever()
+
+
+async def cancels_itself_and_returns(_job: Work, _ctx: Context) -> None:
+    own_task().cancel()
+
+
+async def is_cancelled_by_its_timer(_job: Work, _ctx: Context) -> None:
+    asyncio.get_running_loop().call_soon(own_task().cancel)
+    await for_ever()
+
+
+async def is_cancelled_with_what_it_waits_for(_job: Work, _ctx: Context) -> None:
+    other = asyncio.ensure_future(for_ever())
+    other.cancel()
+    await other
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        cancels_itself,
+        cancels_itself_and_returns,
+        is_cancelled_by_its_timer,
+        is_cancelled_with_what_it_waits_for,
+    ],
+)
+async def test_a_handler_that_was_cancelled_though_nobody_told_it_to_stop_has_failed(
+    pipeline: Pipeline, handler: Any
+) -> None:
+    found = await run_once(pipeline, handler, wanted=JobState.RETRY)
+    assert found.job.last_error == "the handler was cancelled, by itself or with what it waited for"
+    assert (found.job.retried, found.job.crashes) == (1, 0)
+
+
+async def test_the_error_of_a_handler_that_cancelled_itself_as_well_is_the_failure(
+    pipeline: Pipeline,
+) -> None:
+    async def handler(_job: Work, _ctx: Context) -> None:
+        own_task().cancel()
+        raise ValueError("no")
+
+    found = await run_once(pipeline, handler, wanted=JobState.RETRY)
+    assert found.job.last_error == "ValueError: no"
+
+
+async def test_a_cancellation_that_a_handler_dealt_with_is_its_own_affair(pipeline: Pipeline) -> None:
+    async def handler(_job: Work, _ctx: Context) -> None:
+        own_task().cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await for_ever()
+
+    await run_once(pipeline, handler, wanted=JobState.COMPLETED)
+
+
+def test_a_loop_that_is_closed_around_a_handler_is_no_failure_of_it() -> None:
+    async def attempt() -> object:
+        held = Attempt(Delivery("default", "j", "1", "me", {}, 0), lambda _: None, 1)
+        try:
+            await for_ever()
+        except asyncio.CancelledError as error:
+            return await calmed(held, error)
+        return None
+
+    async def main() -> asyncio.Task[object]:
+        task = asyncio.create_task(attempt())
+        await turn()
+        return task
+
+    with asyncio.Runner() as runner:
+        task = runner.run(main())
+    assert task.cancelled()
+
+
+def spoilt(outcome: Any, **fields: Any) -> Any:
+    """An outcome that was changed after it was made."""
+    vars(outcome).update(fields)
+    return outcome
+
+
+@pytest.mark.parametrize("raised", [True, False])
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (spoilt(Snooze(1), delay=float("inf")), "Snooze that cannot be used: ValueError: the wait must be"),
+        (spoilt(Snooze(1), delay=float("nan")), "Snooze that cannot be used: ValueError: the wait must be"),
+        (spoilt(Retry(1), after="soon"), "Retry that cannot be used: TypeError: the wait must be"),
+        (spoilt(Retry(), reason=7), "Retry that cannot be used: "),
+        (Cancel(None), "Cancel that cannot be used: "),  # type: ignore[arg-type]
+        (Skip(ValueError("no")), "Skip that cannot be used: "),  # type: ignore[arg-type]
+    ],
+    ids=range(6),
+)
+async def test_an_outcome_that_cannot_be_used_is_a_failure_that_says_so(
+    pipeline: Pipeline, said: Any, error: str, raised: bool
+) -> None:
+    async def handler(_job: Work, _ctx: Context) -> Any:
+        if raised:
+            raise said
+        return said
+
+    found = await run_once(pipeline, handler, wanted=JobState.RETRY)
+    assert found.job.last_error.startswith(f"the handler gave a {error}")
+    assert found.job.retried == 1
+
+
+@pytest.mark.parametrize("wait", [float("inf"), float("nan"), -1, 1e300, None, "soon", ValueError("broken")])
+async def test_a_retry_policy_that_gives_no_wait_is_replaced_by_the_usual_one(
+    pipeline: Pipeline, wait: Any
+) -> None:
+    def policy(_failures: int) -> Any:
+        if isinstance(wait, Exception):
+            raise wait
+        return wait
+
+    receipt = await pipeline.enqueue(Work())
+
+    async def failed() -> Any:
+        found = await record(pipeline, receipt.id)
+        return found if found.state is JobState.RETRY else None
+
+    async with working(pipeline, handles(Flaky(9, ValueError("no")), retry=policy)):
+        found = await wait_until(failed, describe="the attempt has failed")
+    assert found.job.last_error == "ValueError: no"
+    assert found.due_at - found.job.last_failed_at == pytest.approx(5000, abs=500)
 
 
 async def test_the_last_failure_archives_with_its_error(pipeline: Pipeline) -> None:

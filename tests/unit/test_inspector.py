@@ -1,10 +1,12 @@
 """Seeing and steering by names."""
 
+from typing import Any
+
 import pytest
 from contracts.states import JobState
 from contracts.topology import QUEUES, UnknownNameError
 from pipeline.client import Enqueue
-from pipeline.errors import JobNotFound
+from pipeline.errors import ConfigurationError, JobNotFound
 from pipeline.inspector import LONGEST_PAGE, PAGE
 from pipeline.runtime import Pipeline
 
@@ -20,13 +22,19 @@ async def test_every_queue_has_a_row_in_the_order_of_the_registry(pipeline: Pipe
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"), [(0, PAGE), (-5, PAGE), (1, 1), (1000, LONGEST_PAGE)], ids=lambda size: f"{size}"
+    ("asked", "given"), [(PAGE, PAGE), (1, 1), (1000, LONGEST_PAGE)], ids=lambda size: f"{size}"
 )
 async def test_a_page_has_at_most_a_hundred_jobs(pipeline: Pipeline, asked: int, given: int) -> None:
     await pipeline.enqueue_many([Work(n=n) for n in range(120)])
     page = await pipeline.inspector.tasks("default", JobState.PENDING, page_size=asked)
     assert len(page.records) == given
     assert page.next_cursor is not None
+
+
+@pytest.mark.parametrize("size", [0, -5, 1.5, "20", None])
+async def test_a_page_has_at_least_one_job(pipeline: Pipeline, size: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"page_size must be (1 or more|a whole number), got"):
+        await pipeline.inspector.tasks("default", JobState.PENDING, page_size=size)
 
 
 async def test_a_name_that_is_not_known_is_refused_naming_the_nearest(pipeline: Pipeline) -> None:

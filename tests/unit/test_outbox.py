@@ -8,7 +8,7 @@ from contracts.payloads.documents import KnowledgePostProcess
 from contracts.states import JobState
 from pipeline.client import Producer
 from pipeline.config import Settings
-from pipeline.errors import StoreUnavailable
+from pipeline.errors import ConfigurationError, StoreUnavailable
 from pipeline.store import Database, Outbox
 from pipeline.store.tables import metadata, outbox
 from sqlalchemy import create_engine, select, update
@@ -189,3 +189,25 @@ async def test_what_waits_has_a_depth_and_an_age(world):
     depth, age = await world.outbox.waiting()
     assert depth == 1
     assert age >= 5000
+
+
+@pytest.mark.parametrize("asked", [("has space", None), ("a", float("nan"))])
+async def test_what_can_never_be_sent_is_refused_before_it_is_written(world, asked):
+    job_id, delay = asked
+    async with world.outbox.transaction() as session:
+        with pytest.raises(ConfigurationError, match="must be"):
+            await Outbox.add(session, job_id, payload(), delay=delay)
+    assert await world.waiting() == 0
+
+
+async def test_a_row_that_can_never_be_sent_holds_up_no_other(world):
+    async with world.database.transaction() as session:
+        await Outbox.add_many(session, [("bad", payload("bad")), ("good", payload("good"))], delay=3)
+        await session.execute(
+            update(outbox)
+            .where(outbox.c.id == "bad")
+            .values(options='{"delay": -1, "timeout": null, "origin": null}')
+        )
+    assert await world.outbox.relay(older_than_ms=0) == 1
+    assert await world.states("bad", "good") == [None, JobState.SCHEDULED]
+    assert await world.waiting() == 1

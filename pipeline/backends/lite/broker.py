@@ -22,6 +22,7 @@ from pipeline.backends.lite.claiming import Turns, claim
 from pipeline.backends.lite.connection import connect, prepare, refuse_network
 from pipeline.backends.lite.deliveries import held, release, report
 from pipeline.backends.lite.enqueuing import Enqueue
+from pipeline.backends.lite.errors import closed
 from pipeline.backends.lite.leases import LiteLeases
 from pipeline.backends.lite.listing import Listing
 from pipeline.backends.lite.operations import Fleeting
@@ -29,7 +30,7 @@ from pipeline.backends.lite.promoting import promote
 from pipeline.backends.lite.reader import Reader
 from pipeline.backends.lite.reclaiming import reclaim
 from pipeline.backends.lite.records import find, standing
-from pipeline.backends.lite.retention import prune, removed, total
+from pipeline.backends.lite.retention import prune
 from pipeline.backends.lite.settling import settle
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.backends.lite.wakeups import Listeners, Wakeups
@@ -50,10 +51,9 @@ from pipeline.broker import (
 )
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
-from pipeline.records import JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
 BUSY_S: Final = 5.0
-ANY: Final = TaskFilter()
 MANY: Final = 1_000
 """Jobs of one enqueue that share a transaction, so that nobody waits long for the writer."""
 
@@ -159,10 +159,11 @@ class LiteBroker:
         return await self.writer.submit(Fleeting(partial(report, one=delivery, progress=progress)))
 
     async def prune(self, retention: Retention) -> Pruned:
-        rounds: list[Pruned] = []
-        while not rounds or removed(rounds[-1]):
-            rounds.append(await self.writer.submit(partial(prune, retention=retention)))
-        return total(rounds)
+        step = Fleeting(partial(prune, retention=retention))
+        pruned = Pruned()
+        while (more := await self.writer.submit(step)) != Pruned():
+            pruned += more
+        return pruned
 
     async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
         return await self.writer.submit(partial(cancelling.cancel, job_ids=job_ids))
@@ -272,7 +273,7 @@ class LiteBroker:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+            raise closed(self._path)
 
     def _committed(self, transactions: Sequence[Transaction]) -> None:
         """Tell this process at once what it wrote itself; called in the writer's thread."""

@@ -12,7 +12,7 @@ from pipeline.backends.lite.statements import schema
 from pipeline.errors import ConfigurationError, StoreUnavailable
 
 APPLICATION_ID: Final = 0x534C4A51  # "SLJQ"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 OLDEST_SQLITE: Final = (3, 35, 0)
 CACHE_KB: Final = 16_384
 REMOTE: Final = frozenset(
@@ -65,6 +65,10 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
                 raise ConfigurationError(f"{path} belongs to another program; choose another data folder")
             if version > SCHEMA_VERSION:
                 raise ConfigurationError(f"{path} was written by a newer version; update this one")
+            if tables and version < SCHEMA_VERSION:
+                raise ConfigurationError(
+                    f"{path} was written by an older version: finish its jobs with that one, or move it away"
+                )
             if not tables:
                 for statement in schema().split(";\n"):
                     connection.execute(statement)

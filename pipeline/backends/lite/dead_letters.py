@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from contracts.states import ArchiveReason
+from pipeline.backends.lite.records import stored
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.broker import DeadLetter
 
@@ -13,8 +14,8 @@ def oldest(snapshot: Snapshot, queues: Sequence[str], limit: int) -> list[DeadLe
         DeadLetter(
             death_id=row["death_id"],
             queue=row["queue"],
-            job_id=row["job_id"],
-            record={"id": row["job_id"], "type": row["type"], "data": row["data"], "opts": row["opts"]},
+            job_id=row["id"],
+            record=stored(row),
             reason=ArchiveReason(row["reason"]),
             error=row["error"],
             died_at=row["died_at"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from contracts.states import JobState
 from pipeline.backends.lite.ending import End, end
+from pipeline.backends.lite.records import stored
 from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.broker import Delivery
 from pipeline.records import Progress
@@ -13,8 +14,7 @@ from pipeline.records import Progress
 
 def delivery(row: sqlite3.Row, consumer: str, claimed_at: int) -> Delivery:
     """Return an active job as its worker sees it."""
-    record = {"id": row["id"], "type": row["type"], "data": row["data"], "opts": row["opts"]}
-    return Delivery(row["queue"], row["id"], str(row["entry"]), consumer, record, claimed_at)
+    return Delivery(row["queue"], row["id"], str(row["entry"]), consumer, stored(row), claimed_at)
 
 
 def held(snapshot: Snapshot, consumer: str) -> list[Delivery]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from contracts.states import ArchiveReason, JobState
 from pipeline.backends.lite.transaction import Transaction, array
+from pipeline.clock import DAY_MS
 
 
 @dataclass(slots=True)
@@ -56,8 +57,8 @@ def end(transaction: Transaction, ends: Sequence[End]) -> list[JobState]:
 def remove(
     transaction: Transaction, rows: Sequence[sqlite3.Row], state: JobState, *, remembered: bool
 ) -> None:
-    """Delete the records of ended jobs; of those with a given id, or all if `remembered`, a tombstone stays."""
-    graves = [(row["id"], state, transaction.now) for row in rows if remembered or row["named"]]
+    """Delete the records of ended jobs; a tombstone stays, for long of those with a given id, or all if `remembered`."""
+    graves = [(row["id"], state, transaction.now, remembered or row["named"]) for row in rows]
     transaction.run_many("dig_tombstone", graves)
     if rows:
         seqs = array(row["seq"] for row in rows)
@@ -69,7 +70,7 @@ def remove(
 
 def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> None:
     """Count jobs that came to this state, by queue, for today's statistics."""
-    day = transaction.now // 86_400_000
+    day = transaction.now // DAY_MS
     for (queue, state), number in Counter(ends).items():
         failed = number if state in {JobState.RETRY, JobState.ARCHIVED} else 0
         processed = number if state is JobState.COMPLETED else failed

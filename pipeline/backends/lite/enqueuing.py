@@ -48,15 +48,15 @@ def enqueue(transaction: Transaction, news: Sequence[NewJob]) -> list[Receipt]:
         root_at = fences.root(new.job)
         if root_at is None:
             known[job_id] = JobState.CANCELLED
-            if new.named:
-                transaction.run("dig_tombstone", id=job_id, state=JobState.CANCELLED, now=transaction.now)
+            grave = (job_id, JobState.CANCELLED, transaction.now, new.named)
+            transaction.run_many("dig_tombstone", [grave])
         else:
             roots.append(root_at)
             newcomer = _admit(new, root_at, transaction.now)
-            if newcomer.job.unique is not None:
+            if (unique := new.job.unique) is not None:
                 _insert(transaction, fresh)  # they may hold the key
                 fresh.clear()
-                if older := contend(transaction, newcomer):
+                if older := contend(transaction, newcomer, unique):
                     receipts.append(older)
                     continue
             fresh.append(newcomer)

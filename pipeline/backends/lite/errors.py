@@ -36,6 +36,11 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreUnavailable:
     return StoreUnavailable(f"queue file {path}: {advice} ({error})")
 
 
+def closed(path: Path) -> StoreUnavailable:
+    """Return what a caller is told who comes after the end."""
+    return StoreUnavailable(f"queue file {path} was closed by this process")
+
+
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
     """Turn errors about the state of the store into StoreUnavailable or StoreFull; bugs pass."""

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from contracts.jobs import Scope
 from contracts.topology import QUEUES, Queue
 from pipeline.backends.lite.transaction import Snapshot, array
+from pipeline.clock import DAY_MS
 from pipeline.records import QueueStat
-
-DAY_MS = 86_400_000
 
 
 def queue_stats(snapshot: Snapshot) -> list[QueueStat]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.backends.lite.connection import connect
-from pipeline.backends.lite.errors import store_errors
+from pipeline.backends.lite.errors import closed, store_errors
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Delivery, LeaseState
-from pipeline.errors import StoreUnavailable
 
 BUSY_S: Final = 0.9
 
@@ -32,7 +31,7 @@ class LiteLeases:
         with self._in_use, store_errors(self._path):
             connection = self._connection
             if connection is None:
-                raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+                raise closed(self._path)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(connection)

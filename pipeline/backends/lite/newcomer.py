@@ -44,16 +44,15 @@ class Newcomer:
             self.due if waits else None,
         )
 
-    def note(self, now: int, *, with_data: bool) -> str:
+    def note(self, unique: Unique, now: int) -> str:
         """Return what an active job keeps of this enqueue until it ends."""
-        unique = self.job.unique
         fields = {
-            "until": unique.until if unique else "done",
-            "expires_at": lock_end(unique, now) if unique else None,
+            "until": unique.until,
+            "expires_at": lock_end(unique, now),
             "due": self.due,
             "root_at": self.root_at,
             "deadline": self.job.deadline,
-            "data": self.job.data if with_data else None,
+            "data": self.job.data if unique.on_conflict == "replace" else None,
             "opts": self.opts,
             "scopes": self.scopes,
         }

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pipeline.backends.lite.errors import store_errors
+from pipeline.backends.lite.errors import closed, store_errors
 from pipeline.backends.lite.transaction import Snapshot
-from pipeline.errors import StoreUnavailable
 
 T = TypeVar("T")
 Query = Callable[[Snapshot], T]
@@ -33,7 +32,7 @@ class Reader:
         """Return what `query` returns. Raises StoreUnavailable."""
         async with self._room:
             if self._closed:
-                raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+                raise closed(self._path)
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._query, query)
 
     async def close(self) -> None:

@@ -12,6 +12,11 @@ from pipeline.backends.lite.transaction import Snapshot, array
 from pipeline.records import JobRecord, Progress
 
 
+def stored(row: sqlite3.Row) -> dict[str, str]:
+    """Return the envelope of a row as it is stored."""
+    return {"id": row["id"], "type": row["type"], "data": row["data"], "opts": row["opts"]}
+
+
 def standing(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, JobState]:
     """Return where the jobs that were ever heard of stand; a tombstone counts."""
     return {row["id"]: JobState(row["state"]) for row in snapshot.run("select_states", ids=array(ids))}
@@ -40,9 +45,8 @@ def job_record(row: sqlite3.Row) -> JobRecord:
 
 def envelope(row: sqlite3.Row) -> Job:
     """Return the envelope of a row; of one that cannot be read, what can be."""
-    record = {name: row[name] for name in ("id", "type", "data", "opts")}
     try:
-        return decode(record, row["queue"])
+        return decode(stored(row), row["queue"])
     except (PoisonError, UnknownVersionError):
         return Job(id=row["id"], type=row["type"], queue=row["queue"], data=row["data"])
 

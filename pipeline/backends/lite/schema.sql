@@ -17,7 +17,7 @@ CREATE TABLE jobs (
     data       TEXT NOT NULL,
     opts       TEXT NOT NULL,
     scopes     TEXT,                          -- the rows of `scopes` that are its own: kind id kind id …
-    named      INTEGER NOT NULL,              -- its end leaves a tombstone
+    named      INTEGER NOT NULL,              -- its end leaves a lasting tombstone
     root_at    INTEGER NOT NULL,
     deadline   INTEGER,
     unique_key TEXT,
@@ -80,12 +80,13 @@ CREATE INDEX fences_cut ON fences (cut);
 CREATE INDEX fences_age ON fences (written_at);
 
 CREATE TABLE tombstones (
-    id     TEXT PRIMARY KEY,
-    state  TEXT NOT NULL,
-    dug_at INTEGER NOT NULL
+    id      TEXT PRIMARY KEY,
+    state   TEXT NOT NULL,
+    dug_at  INTEGER NOT NULL,
+    lasting INTEGER NOT NULL                  -- of a given id or a deleted job, not only for an enqueue that is repeated
 ) WITHOUT ROWID;
 
-CREATE INDEX tombstones_age ON tombstones (dug_at);
+CREATE INDEX tombstones_age ON tombstones (lasting, dug_at);
 
 CREATE TABLE dead (
     number   INTEGER PRIMARY KEY,

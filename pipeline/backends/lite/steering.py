@@ -9,6 +9,7 @@ from contracts.wire import PoisonError, UnknownVersionError, decode, encode_opti
 from pipeline.backends.lite.deliveries import queue_again
 from pipeline.backends.lite.ending import pairs, remove
 from pipeline.backends.lite.fences import Fences
+from pipeline.backends.lite.records import stored
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import holder, take
 from pipeline.errors import JobNotFound, NotAllowed
@@ -64,7 +65,7 @@ def _find(transaction: Transaction, job_id: str, verb: str) -> sqlite3.Row:
 def _last_chance(transaction: Transaction, row: sqlite3.Row) -> str | None:
     """Return the options of an archived job with one attempt left, or None where its envelope cannot be read."""
     try:
-        job = decode({name: row[name] for name in ("id", "type", "data", "opts")}, row["queue"])
+        job = decode(stored(row), row["queue"])
     except (PoisonError, UnknownVersionError):
         return None
     if Fences(transaction).cover(job.type, row["root_at"], pairs(row["scopes"])):
@@ -81,4 +82,4 @@ def _retake_lock(transaction: Transaction, job: Job) -> None:
         raise NotAllowed(
             f"job {other['id']} has the unique key {job.unique.key!r} now; job {job.id} must wait for it"
         )
-    take(transaction, job)
+    take(transaction, job, job.unique)

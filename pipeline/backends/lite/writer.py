@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-from pipeline.backends.lite.errors import of_the_world, store_error
+from pipeline.backends.lite.errors import closed, of_the_world, store_error
 from pipeline.backends.lite.operations import Fleeting, Joint, Operation
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.errors import StoreFull, StoreUnavailable
@@ -76,7 +76,7 @@ class Writer:
         try:
             async with asyncio.timeout(ANSWER_S + self._busy_s), self._room:
                 if self._closing:
-                    raise StoreUnavailable(f"queue file {self._path} was closed by this process")
+                    raise closed(self._path)
                 request = _Request(operation, asyncio.get_running_loop().create_future())
                 self._queue.put(request)
                 result: T = await request.future

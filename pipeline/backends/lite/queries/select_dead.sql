@@ -1,4 +1,4 @@
-SELECT death_id, queue, job_id, type, data, opts, reason, error, died_at
+SELECT death_id, queue, job_id AS id, type, data, opts, reason, error, died_at
 FROM dead
 WHERE queue IN (SELECT value FROM json_each(:queues))
 ORDER BY number
