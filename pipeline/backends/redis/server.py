@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import DefaultParser, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
@@ -143,8 +143,19 @@ def options_of(address: Address, timeout_s: float | None) -> dict[str, Any]:
     }
 
 
+class Parser(DefaultParser):  # type: ignore[misc,valid-type]
+    """Before a connection is used again redis-py looks whether it was closed meanwhile; here also, whether it was reset.
+    Otherwise, after an outage, each one in the pool would fail once more.
+    """
+
+    async def can_read(self) -> bool:
+        return self._stream.exception() is not None or await super().can_read()
+
+
 def _client(address: Address, timeout_s: float | None, most: int) -> Any:
     options = options_of(address, timeout_s) | {"retry": Retry(NoBackoff(), 0)}
+    if address.kind != "cluster":
+        options["parser_class"] = Parser
     if address.kind == "cluster":
         nodes = [ClusterNode(host, port) for host, port in address.hosts]
         del options["health_check_interval"]
