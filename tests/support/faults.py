@@ -82,9 +82,10 @@ asked: ContextVar[str] = ContextVar("asked", default="")
 
 
 def know_who_asks(patch: pytest.MonkeyPatch, broker: type) -> None:
-    """From now on each method of this class says its name in `asked` while it runs."""
+    """From now on each public method of this class says its name in `asked` while it runs."""
     for name, method in inspect.getmembers(broker, inspect.iscoroutinefunction):
-        patch.setattr(broker, name, _asking(name, method))
+        if not name.startswith("_"):
+            patch.setattr(broker, name, _asking(name, method))
 
 
 def _asking(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -18,11 +18,28 @@ from pipeline.broker import Broker
 from pipeline.config import load
 from redis import Redis as Client
 
-from tests.support.faults import Faults, asked, know_who_asks
+from tests.support.faults import Faults, Loss, asked, know_who_asks
 from tests.support.redis_server import Given, forget, shared
 from tests.support.tcp_proxy import TcpProxy, evaluates, says
 
 NOT_KEPT: Final = {"stats", "meta"}
+ASKING: Final = frozenset(
+    [
+        "held",
+        "wait_for_work",
+        "job",
+        "states",
+        "tasks",
+        "queue_stats",
+        "has_queued",
+        "queued_ids",
+        "workers",
+        "dead_letters",
+        "ping",
+    ]
+)
+"""Methods that change nothing. Others may look before they leap, and what they lose is the leap."""
+LOOKING: Final = "#!lua flags=no-writes"
 _numbers = itertools.count(1)
 
 
@@ -40,7 +57,7 @@ class WireFaults(Faults):
 
 
 class Redis:
-    """A namespace. When a method that has to lose something sends its first request, the proxy is told to lose just that one
+    """A namespace. When a method that has to lose something sends its request, the proxy is told to lose just that one
     or its reply; the error is what the broken connection makes of it.
     """
 
@@ -98,7 +115,9 @@ class Redis:
 
     def _lossy_run(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def run(server: Server, one: Script, key: str, *args: Any) -> Any:
-            with self.proxy.losing(self.faults.take(asked.get()), evaluates(one.digest, one.text, key)):
+            looks = one.text.startswith(LOOKING) and asked.get() not in ASKING
+            loss = Loss.NOTHING if looks else self.faults.take(asked.get())
+            with self.proxy.losing(loss, evaluates(one.digest, one.text, key)):
                 return await method(server, one, key, *args)
 
         return run

@@ -162,6 +162,7 @@ class Lane:
         self._proxy, self._link, self._way = link.proxy, link, way
         self._kept: list[bytes] = []
         self._last_at = 0.0
+        self._ended = False
         self.out: asyncio.Transport | None = None
 
     def pass_on(self, data: bytes) -> None:
@@ -179,6 +180,14 @@ class Lane:
             kept, self._kept = self._kept, []
             for data in kept:
                 self.out.write(data)
+            if self._ended:
+                self.out.close()
+
+    def end(self) -> None:
+        """Nothing more comes: close the other end once it has everything, however late that is."""
+        self._ended = True
+        loop = self._proxy.loop
+        loop.call_at(max(loop.time(), self._last_at), self.flush)
 
     def _arrive(self, data: bytes) -> None:
         self._kept.append(data)
@@ -207,7 +216,7 @@ class Link:
                 loss.happened.set()
                 self.cut()
                 return
-            self._reply_lost = loss
+            self._reply_lost = loss or self._reply_lost
             self.lanes[Way.REQUESTS].pass_on(hiredis.pack_command(tuple(words)))
 
     def answered(self, data: bytes) -> None:
@@ -233,11 +242,10 @@ class Link:
 
     def end(self) -> None:
         """One end has closed: so does the other, once it has everything."""
-        self.proxy.links.discard(self)
-        self._joining.cancel()
         for lane in self.lanes.values():
-            if lane.out is not None:
-                lane.out.close()
+            lane.end()
+        if all(lane.out is None or lane.out.is_closing() for lane in self.lanes.values()):
+            self.proxy.links.discard(self)
 
     def _loss(self, words: Request) -> Waiting | None:
         for waiting in self.proxy.losses:
