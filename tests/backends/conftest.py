@@ -1,4 +1,4 @@
-"""A queue file, opened as often as there would be processes, and the store's clock."""
+"""A queue file, opened as often as there would be processes, and the store's clock; and a Redis."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import pytest
 from pipeline.backends.lite import transaction
 from pipeline.backends.lite.broker import LiteBroker
+from pipeline.backends.redis.broker import RedisBroker
 from pipeline.clock import now_ms
+from pipeline.config import load
 
 from tests.support.hand import Hand
 
@@ -55,6 +57,14 @@ def broker(opened: Open) -> LiteBroker:
 @pytest.fixture
 def hand(broker: LiteBroker) -> Hand:
     return Hand(broker)
+
+
+@pytest.fixture
+async def store(redis_url: str) -> AsyncIterator[RedisBroker]:
+    """Redis, in the namespace that is the default."""
+    opened = await RedisBroker.open(load(redis_url=redis_url))
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

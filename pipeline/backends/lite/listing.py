@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts.states import JobState
-from pipeline import cursors
 from pipeline.backends.lite.records import job_record
 from pipeline.backends.lite.transaction import ENDLESS, Snapshot
+from pipeline.cursors import decode, encode
 from pipeline.records import Page, TaskFilter
 
 
@@ -46,7 +46,7 @@ class Listing:
         order = _ORDERS[self.state]
         first, second = order.start
         if self.cursor:
-            first, second = cursors.decode(self.cursor, self.queue, self.state, int)
+            first, second = decode(self.cursor, self.queue, self.state, int)
         rows = snapshot.run(
             order.statement,
             queue=self.queue,
@@ -61,5 +61,5 @@ class Listing:
         ).fetchall()
         page, more = rows[: self.limit], rows[self.limit :]
         last = (page[-1]["first"], page[-1]["second"]) if page and more else None
-        following = cursors.encode(self.queue, self.state, last) if last else None
+        following = encode(self.queue, self.state, last) if last else None
         return Page(tuple(map(job_record, page)), following)

@@ -12,7 +12,7 @@ from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.broker import DeadLetter
 
-AT_ONCE: Final = 500
+AT_ONCE: Final = 300
 
 
 async def oldest(server: Server, keys: Keys, queues: Sequence[str], limit: int) -> list[DeadLetter]:

@@ -6,13 +6,14 @@ A place in a stream is whether its entry comes again, and the entry's id; elsewh
 import re
 from typing import Final
 
+from contracts.identity import NAME
 from contracts.states import JobState
 from contracts.topology import home
-from pipeline import cursors
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.records import fields, job_record
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
+from pipeline.cursors import decode, encode
 from pipeline.errors import CursorInvalid
 from pipeline.records import JobRecord, Page, TaskFilter
 
@@ -46,11 +47,12 @@ async def tasks(
             return Page(tuple(records), None)
         if len(records) >= limit:
             break
-    return Page(tuple(records), cursors.encode(queue, state, (int(first), second)))
+    return Page(tuple(records), encode(queue, state, (int(first), second)))
 
 
 def _place(cursor: str, queue: str, state: JobState) -> tuple[int, str]:
-    first, second = cursors.decode(cursor, queue, state, str)
-    if not second or (state in IN_STREAMS and not (ENTRY.fullmatch(second) and second.strip("0-"))):
+    first, second = decode(cursor, queue, state, str)
+    known = ENTRY.fullmatch(second) and second.strip("0-") if state in IN_STREAMS else NAME.fullmatch(second)
+    if not known:
         raise CursorInvalid("this is not a page cursor; start from the first page")
     return first, second

@@ -12,7 +12,7 @@ from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.records import JobRecord, Progress
 
-AT_ONCE: Final = 500
+AT_ONCE: Final = 300
 
 
 async def find(server: Server, keys: Keys, job_id: str) -> JobRecord | None:

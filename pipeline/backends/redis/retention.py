@@ -12,7 +12,7 @@ from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
 from pipeline.broker import Pruned, Retention
 
-AT_ONCE: Final = 500
+AT_ONCE: Final = 300
 
 
 async def prune(server: Server, keys: Keys, retention: Retention) -> Pruned:

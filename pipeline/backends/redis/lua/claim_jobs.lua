@@ -46,8 +46,7 @@ local function stopped(job, hash)
 end
 
 local function admit(queue, entry, body)
-  local id = body.id
-  if not id or #id > 128 or not string.find(id, '^[%w._:-]+$') then id = queue .. ':' .. string.gsub(entry, 'again:', '') end
+  local id = id_of(queue, entry, body)
   local job = {id = id, queue = queue, type = body.type or '', data = body.data or '', opts = body.opts or '{}'}
   local hash = fields(P .. 'job:' .. id, 'queue', 'entry', 'cancel')
   if not hash.queue and not adopt(job) or hash.queue and hash.entry ~= entry then return drop_entry(queue, entry) end

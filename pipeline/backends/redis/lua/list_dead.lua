@@ -5,13 +5,14 @@
 -- ARGV[3…] queues
 -- returns  the entry to go on after (empty: that was all), the fields of each death
 -- parts    common
-local limit, from, CHUNK, LOOKS, BYTES = tonumber(ARGV[1]), ARGV[2], 10, 500, 1048576
+local limit, from, size, LOOKS, BYTES = tonumber(ARGV[1]), ARGV[2], 1, 300, 1048576
 local asked, deaths, looks, bytes = {}, {}, 0, 0
 for i = 3, #ARGV do asked[ARGV[i]] = true end
 
 while #deaths < limit and looks < LOOKS and bytes < BYTES do
-  local found = call('XRANGE', P .. 'dead', from == '' and '-' or '(' .. from, '+', 'COUNT', CHUNK)
+  local found = call('XRANGE', P .. 'dead', from == '' and '-' or '(' .. from, '+', 'COUNT', size)
   if #found == 0 then return {'', deaths} end
+  size = math.min(size * 2, 16) -- few at first, for bodies may be large
   for _, entry in ipairs(found) do
     if #deaths == limit then break end
     local death = pairs_of(entry[2])

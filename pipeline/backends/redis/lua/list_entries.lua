@@ -7,7 +7,7 @@
 -- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
 -- returns  1 where that was all; of the entry to go on after whether it comes again, and its id; the fields of each job
 -- parts    common seeing
-local queue, state, limit, CHUNK = ARGV[1], ARGV[2], tonumber(ARGV[3]), 10
+local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
 local last = {'', ''}
 
@@ -18,13 +18,14 @@ local function side(again)
   if state == 'active' then from, to = delivered, '-' end
   -- Of two entries with the same id the one that comes again is first.
   if ARGV[5] ~= '' then from = (not again and ARGV[4] == '1' and '' or '(') .. ARGV[5] end
-  return {prefix = again and 'again:' or '', stream = stream, from = from, to = to, entries = {}, at = 1}
+  return {prefix = again and 'again:' or '', stream = stream, from = from, to = to, size = 1, entries = {}, at = 1}
 end
 
 local function head(one)
   if one.at > #one.entries and one.from then
-    one.entries, one.at = call('XREVRANGE', one.stream, one.from, one.to, 'COUNT', CHUNK), 1
-    one.from = #one.entries == CHUNK and '(' .. one.entries[CHUNK][1] or nil
+    one.entries, one.at = call('XREVRANGE', one.stream, one.from, one.to, 'COUNT', one.size), 1
+    one.from = #one.entries == one.size and '(' .. one.entries[one.size][1] or nil
+    one.size = math.min(one.size * 2, 16) -- few at first, for bodies may be large
   end
   return one.entries[one.at]
 end
@@ -37,7 +38,7 @@ end
 
 local function look(entry, name)
   local body = pairs_of(entry[2])
-  local id = body.id or queue .. ':' .. entry[1]
+  local id = id_of(queue, name, body)
   local job = fields(P .. 'job:' .. id, 'state', 'entry', 'error')
   if job.state == state and job.entry == name and matches(body.type, job.error, body.opts, wanted) then
     put(describe(id, body))

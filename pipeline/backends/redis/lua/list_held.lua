@@ -12,9 +12,10 @@ for i = 2, #ARGV do
     for _, one in ipairs(found.err and {} or found) do
       local entry = (again and 'again:' or '') .. one[1]
       local body = read_entry(ARGV[i], entry) or {}
-      local hash = body.id and fields(P .. 'job:' .. body.id, 'entry', 'claimed_at') or {}
+      local id = id_of(ARGV[i], entry, body)
+      local hash = fields(P .. 'job:' .. id, 'entry', 'claimed_at')
       if hash.entry == entry then
-        local values = {ARGV[i], entry, body.id, body.type or '', body.data or '', body.opts or '{}', hash.claimed_at or '0'}
+        local values = {ARGV[i], entry, id, body.type or '', body.data or '', body.opts or '{}', hash.claimed_at or '0'}
         for _, value in ipairs(values) do held[#held + 1] = value end
       end
     end

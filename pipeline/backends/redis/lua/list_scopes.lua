@@ -12,7 +12,7 @@ local function first_after(id)
   return member and string.match(member, '^[^|]*|([^|]*)|')
 end
 
-for _ = 1, math.ceil(2000 / (1 + #types)) do
+for _ = 1, math.ceil(1000 / (1 + #types)) do
   local id = first_after(last)
   if not id then return {'', ids} end
   if #types == 0 or lives(ARGV[1] .. '|' .. id, types) then ids[#ids + 1] = id end

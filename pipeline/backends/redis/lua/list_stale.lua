@@ -20,9 +20,10 @@ local function look(queue, again)
   for _, held in ipairs(found) do
     local entry = (again and 'again:' or '') .. held[1]
     local body = read_entry(queue, entry)
-    local hash = body and body.id and fields(P .. 'job:' .. body.id, 'entry', 'cancel') or {}
+    local id = body and id_of(queue, entry, body)
+    local hash = id and fields(P .. 'job:' .. id, 'entry', 'cancel') or {}
     if hash.entry == entry then
-      local values = {queue, entry, held[2], body.id, body.type or '', body.opts or '{}', hash.cancel and '1' or '0'}
+      local values = {queue, entry, held[2], id, body.type or '', body.opts or '{}', hash.cancel and '1' or '0'}
       for _, value in ipairs(values) do stale[#stale + 1] = value end
       left = left - 1
     else

@@ -35,6 +35,13 @@ local function place(queue, entry)
   return P .. 'q:' .. queue, entry
 end
 
+-- A job whose entry names no id that can be used is named by where it lay first.
+local function id_of(queue, entry, body)
+  local id = body.id
+  if id and #id <= 128 and string.find(id, '^[%w._:-]+$') then return id end
+  return queue .. ':' .. string.match(entry, '[%d-]+$')
+end
+
 local function read_entry(queue, entry)
   local stream, id = place(queue, entry)
   local found = call('XRANGE', stream, id, id)[1]

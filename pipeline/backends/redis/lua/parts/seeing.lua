@@ -1,6 +1,6 @@
 -- Jobs as people and tools see them, and streams as their group has read them.
 local SHOWN = {'queue', 'state', 'due_at', 'claimed_at', 'ended_at', 'consumer', 'reason', 'cancel', 'progress'}
-local LOOKS, BYTES = 500, 1048576 -- what one page costs at most, so that nobody waits long for it
+local LOOKS, BYTES = 300, 1048576 -- what one page costs at most, so that nobody waits long for it
 local page = {jobs = {}, looks = 0, bytes = 0}
 
 -- A job as a flat list of fields; nil where there is no record. `body` is for whoever has read it already.

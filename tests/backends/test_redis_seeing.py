@@ -1,0 +1,178 @@
+"""What Redis alone has to get right when it is looked at: two streams in one list, many jobs at one time, large lists."""
+
+import pytest
+from contracts.jobs import Scope
+from contracts.states import JobState
+from pipeline import cursors
+from pipeline.backends.redis import listing
+from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.keys import Keys
+from pipeline.clock import now_ms
+from pipeline.errors import CursorInvalid
+from pipeline.records import ANY, TaskFilter
+
+from tests.support.hand import Hand, ids, new, news
+from tests.support.redis_server import shared
+from tests.support.waiting import wait_until
+
+DEFAULT = Keys().stream("default")
+AGAIN = Keys().stream("default", again=True)
+
+
+async def listed(
+    store: RedisBroker, state: JobState, *, limit: int = 3, match: TaskFilter = ANY, queue: str = "default"
+) -> list[str]:
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await store.tasks(queue, state, cursor=cursor, limit=limit, match=match)
+        found += [record.job.id for record in page.records]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def next_millisecond() -> None:
+    """Within one, two streams have no common order."""
+    with shared().client() as client:
+        before = client.time()
+        await wait_until(lambda: client.time()[1] // 1000 != before[1] // 1000, describe="time passes")
+
+
+async def test_what_is_fresh_and_what_comes_again_are_one_list_newest_first(store: RedisBroker) -> None:
+    first = news(2)
+    await store.enqueue(first)
+    taken = await Hand(store).take(2)
+    between = news(3)
+    await store.enqueue(between)
+    await next_millisecond()
+    for one in taken:
+        await store.release([one])
+    await next_millisecond()
+    last = news(2)
+    await store.enqueue(last)
+    order = [*ids(between), *ids(first), *ids(last)][::-1]
+    for limit in (1, 2, 3, 100):
+        assert await listed(store, JobState.PENDING, limit=limit) == order
+    running = await Hand(store).take(5)
+    active = {one.job_id for one in running}
+    assert await listed(store, JobState.PENDING, limit=2) == [one for one in order if one not in active]
+    assert await listed(store, JobState.ACTIVE, limit=2) == [one for one in order if one in active]
+
+
+async def test_two_entries_with_one_id_are_both_told_once(store: RedisBroker) -> None:
+    jobs = news(6)
+    with shared().client() as client:
+        for number, job in enumerate(jobs):
+            again = number % 2 == 1
+            entry = f"{1000 + number // 2}-5"
+            body = {"id": job.job.id, "type": "test:work", "data": "{}", "opts": "{}"}
+            client.xadd(AGAIN if again else DEFAULT, body, id=entry)
+            state = {"queue": "default", "state": "pending", "entry": f"again:{entry}" if again else entry}
+            client.hset(f"{Keys().prefix('core')}job:{job.job.id}", mapping=state)
+    for limit in (1, 2, 3, 4, 5):
+        assert await listed(store, JobState.PENDING, limit=limit) == ids(jobs)[::-1]
+
+
+async def test_many_jobs_of_one_time_are_each_told_once_whoever_of_them_goes(store: RedisBroker) -> None:
+    at = now_ms() + 3_600_000
+    jobs = [new(run_at=at) for _ in range(40)]
+    await store.enqueue(jobs)
+    in_order = sorted(ids(jobs))
+    page = await store.tasks("default", JobState.SCHEDULED, cursor=None, limit=13)
+    assert [record.job.id for record in page.records] == in_order[:13]
+    await store.cancel(in_order[11:15])  # among them the one that the cursor stands at
+    rest = await store.tasks("default", JobState.SCHEDULED, cursor=page.next_cursor, limit=100)
+    assert [record.job.id for record in rest.records] == in_order[15:]
+    with shared().client() as client:
+        cancelled = [
+            one for one, _ in client.zrange(f"{DEFAULT}:cancelled", 0, -1, desc=True, withscores=True)
+        ]
+    assert await listed(store, JobState.CANCELLED, limit=1) == cancelled
+
+
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.SCHEDULED])
+async def test_a_filter_that_finds_little_gives_short_pages_and_misses_nothing(
+    store: RedisBroker, monkeypatch: pytest.MonkeyPatch, state: JobState
+) -> None:
+    monkeypatch.setattr(listing, "ROUNDS", 1)
+    delay = 60_000 if state is JobState.SCHEDULED else 0
+    many = [new(delay_ms=delay) for _ in range(700)]
+    wanted = [new(delay_ms=delay, type="test:other", scopes=(Scope("knowledge", "k"),)) for _ in range(3)]
+    await store.enqueue([*many[:350], wanted[0], *many[350:], *wanted[1:]])
+    for match in (TaskFilter(type="test:other"), TaskFilter(scope=Scope("knowledge", "k"))):
+        page = await store.tasks("default", state, cursor=None, limit=100, match=match)
+        assert page.next_cursor is not None
+        assert sorted(await listed(store, state, limit=100, match=match)) == sorted(ids(wanted))
+
+
+async def test_large_bodies_come_in_several_answers(store: RedisBroker) -> None:
+    jobs = news(8, data=f'"{"x" * 400_000}"')
+    for job in jobs:
+        await store.enqueue([job])
+    assert await listed(store, JobState.PENDING, limit=100) == ids(jobs)[::-1]
+
+
+ACTIVE, RETRY = JobState.ACTIVE, JobState.RETRY
+MADE_UP: list[tuple[JobState, cursors.Place]] = [
+    (ACTIVE, (0, "x")), (ACTIVE, (0, "0-0")), (ACTIVE, (1, "9" * 20 + "-1")), (ACTIVE, (0, "")), (ACTIVE, (0, "1-1 ")),
+    (ACTIVE, (1, 2)), (RETRY, (1, 2)), (RETRY, (0, "")), (RETRY, (0, "\ud800")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "place"), MADE_UP)
+async def test_a_place_that_was_made_up_is_refused(
+    store: RedisBroker, state: JobState, place: cursors.Place
+) -> None:
+    with pytest.raises(CursorInvalid):
+        await store.tasks("default", state, cursor=cursors.encode("default", state, place), limit=5)
+
+
+async def test_an_envelope_that_cannot_be_read_is_seen_all_the_same(store: RedisBroker) -> None:
+    with shared().client() as client:
+        client.xadd(
+            DEFAULT, {"id": "odd", "type": "test:work", "data": "no JSON", "opts": "none", "state": "x"}
+        )
+    await Hand(store).take_one()
+    found = await store.job("odd")
+    assert found is not None
+    assert (found.state, found.job.type, found.job.data) == (JobState.ACTIVE, "test:work", "no JSON")
+    assert await listed(store, JobState.ACTIVE) == ["odd"]
+
+
+async def test_the_scopes_with_work_are_all_found_however_many(store: RedisBroker) -> None:
+    names = {f"k{number}" for number in range(1200)}
+    await store.enqueue([new(scopes=(Scope("knowledge", name),)) for name in sorted(names)])
+    await store.enqueue([new(type="test:other", scopes=(Scope("knowledge", "k7"),), queue="wiki")])
+    await store.enqueue([new(scopes=(Scope("knowledge_base", "b"),))])
+    types = frozenset({"test:other", *(f"test:{number}" for number in range(20))})
+    assert await store.queued_ids("knowledge") == names
+    assert await store.queued_ids("knowledge", types) == {"k7"}
+    assert await store.queued_ids("knowledge", frozenset()) == set()
+    assert await store.has_queued(Scope("knowledge", "k7"), types)
+    assert not await store.has_queued(Scope("knowledge", "k8"), types)
+    assert not await store.has_queued(Scope("knowledge", "k"), None)
+    assert not await store.has_queued(Scope("knowledge", "k7"), frozenset())
+
+
+async def test_an_id_that_lives_in_one_home_and_ended_in_another_lives(store: RedisBroker) -> None:
+    for queue in ("agent", "wiki", "default"):
+        await store.enqueue([new(id="one", named=True, queue=queue)])
+        if queue != "wiki":
+            await Hand(store).run(queue=queue)
+    assert await store.states(["one", "none"]) == [JobState.PENDING, None]
+    found = await store.job("one")
+    assert found is not None
+    assert found.job.queue == "wiki"
+
+
+async def test_what_is_counted_needs_no_group_and_says_what_it_costs(store: RedisBroker) -> None:
+    await store.enqueue([*news(5), *news(4, delay_ms=60_000)])
+    (stat,) = [stat for stat in await store.queue_stats() if stat.name == "default"]
+    assert (stat.pending, stat.active, stat.scheduled) == (5, 0, 4)
+    assert stat.memory_usage_bytes > 9 * 100
+    with shared().client() as client:
+        assert client.xinfo_groups(DEFAULT) == []
+    await Hand(store).take(2)
+    (stat,) = [stat for stat in await store.queue_stats() if stat.name == "default"]
+    assert (stat.pending, stat.active) == (3, 2)
