@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -128,9 +129,13 @@ class Pool:
             self._freed.clear()
             if len(self._running) >= self.slots:
                 await self._freed.wait()
-        elif await self._broker.wait_for_work(list(self._weights), LONGEST_WAIT_S):
-            # Others may have been faster, again and again: that must not become a busy loop.
-            self._empty_wakes += 1
+            return
+        began = time.monotonic()
+        if await self._broker.wait_for_work(list(self._weights), LONGEST_WAIT_S):
+            # Others may have been faster, again and again: that must not become a busy loop, but neither must who was
+            # late once be late for ever.
+            quick = time.monotonic() - began < LONGEST_EMPTY_WAKE_S / 2
+            self._empty_wakes = self._empty_wakes + 1 if quick else 1
             if self._empty_wakes > 1:
                 await asyncio.sleep(doubled(self._empty_wakes - 1, EMPTY_WAKE_S, LONGEST_EMPTY_WAKE_S))
 
