@@ -1,6 +1,10 @@
-"""What was written into a stream by another program, without an id that can be used."""
+"""What was written into a stream by another program."""
+
+import json
 
 import pytest
+from contracts.fences import EVERYTHING
+from contracts.jobs import Scope
 from contracts.states import JobState
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
@@ -34,3 +38,46 @@ async def test_it_runs_again_when_its_worker_is_lost(store: RedisBroker, entry: 
     (seen,) = (await store.tasks("default", JobState.PENDING, cursor=None, limit=5)).records
     assert seen.job.id == lost.job_id
     assert await Hand(store).run() is JobState.COMPLETED
+
+
+TENANT = Scope("tenant", "7")
+
+
+def write(**fields: str) -> None:
+    """Add what a program in any language would."""
+    with shared().client() as client:
+        client.xadd(Keys().stream("default"), {"type": "test:work", "data": "{}", **fields})
+
+
+def scoped() -> str:
+    return json.dumps({"scopes": [[TENANT.kind, TENANT.id]]})
+
+
+async def test_an_id_given_twice_is_one_job(store: RedisBroker, redis_url: str) -> None:
+    write(id="order-1")
+    write(id="order-1")
+    hand = Hand(store)
+    assert [one.job_id for one in await hand.take(2)] == ["order-1"]
+    write(id="order-1")
+    assert await hand.take(2) == []
+
+
+async def test_a_cancel_of_its_scope_stops_what_was_written_before_and_only_that(
+    store: RedisBroker, redis_url: str
+) -> None:
+    write(id="before", opts=scoped())
+    await store.cancel_scope(TENANT, EVERYTHING)
+    with shared().client() as client:
+        (cut,) = client.zrange("sl:{core}:fences", 0, -1, withscores=True)
+        late = f"{int(cut[1]) + 1000}-0"
+        client.xadd(
+            Keys().stream("default"),
+            {"id": "after", "type": "test:work", "data": "{}", "opts": scoped()},
+            late,
+        )
+    hand = Hand(store)
+    assert [one.job_id for one in await hand.take(5)] == ["after"]
+    (state,) = await store.states(["before"])
+    assert state is JobState.CANCELLED
+    await reclaimed(store)
+    assert [one.job_id for one in await hand.take(5)] == ["after"]

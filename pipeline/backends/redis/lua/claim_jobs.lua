@@ -25,10 +25,6 @@ local function adopt(job, named)
   local lock = lock_of(job.type, opts)
   if lock and holder(lock) then return false end
   if lock then take(lock, job.id, now) end
-  if not opts.root_at then
-    opts.root_at = root_after_fences(scopes_of(opts))
-    job.opts = with_option(with_option(job.opts, 'root_id', '"' .. job.id .. '"'), 'root_at', int(opts.root_at))
-  end
   call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'named', '1')
   index_scopes(job.id, job.type, scopes_of(opts))
   return true
@@ -66,11 +62,10 @@ local function admit(queue, entry, body)
 end
 
 local function claim(queue, again, limit)
-  local stream, prefix = place(queue, again and 'again:' or '')
   local entries = deliver(P .. 'q:' .. queue .. (again and ':again' or ''), limit)
   local before = #claimed
   for _, entry in ipairs(entries) do
-    admit(queue, (again and 'again:' or '') .. entry[1], pairs_of(entry[2] or {}))
+    admit(queue, (again and 'again:' or '') .. entry[1], rooted(pairs_of(entry[2] or {}), entry[1]))
   end
   return (#claimed - before) / 6, #entries
 end

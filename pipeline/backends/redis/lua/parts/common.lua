@@ -42,10 +42,25 @@ local function id_of(queue, entry, body)
   return queue .. ':' .. string.match(entry, '[%d-]+$')
 end
 
+-- Options are text that only ever grows at its end: of equal keys the later one counts.
+local function with_option(opts, name, value)
+  local inner = next(options(opts)) ~= nil and string.match(opts, '^%s*{(.*)}%s*$')
+  if inner then return '{' .. inner .. ',"' .. name .. '":' .. value .. '}' end
+  return string.match(opts, '^%s*{%s*}%s*$') and '{"' .. name .. '":' .. value .. '}' or opts
+end
+
+-- What another language wrote has its root in the moment it was written.
+local function rooted(body, id)
+  if not string.find(body.opts or '{}', '"root_at"', 1, true) then
+    body.opts = with_option(body.opts or '{}', 'root_at', string.match(id, '^%d+'))
+  end
+  return body
+end
+
 local function read_entry(queue, entry)
   local stream, id = place(queue, entry)
   local found = call('XRANGE', stream, id, id)[1]
-  return found and pairs_of(found[2]) or nil
+  return found and rooted(pairs_of(found[2]), id) or nil
 end
 
 -- The entry is ours only while the group says so: its id alone comes again when a group is made anew.
@@ -87,19 +102,4 @@ end
 
 local function unindex_scopes(id, job_type, scopes)
   for _, scope in ipairs(scopes) do call('ZREM', P .. 'scopes', scope .. '|' .. job_type .. '|' .. id) end
-end
-
--- Options are text that only ever grows at its end: of equal keys the later one counts.
-local function with_option(opts, name, value)
-  local inner = next(options(opts)) ~= nil and string.match(opts, '^%s*{(.*)}%s*$')
-  if inner then return '{' .. inner .. ',"' .. name .. '":' .. value .. '}' end
-  return string.match(opts, '^%s*{%s*}%s*$') and '{"' .. name .. '":' .. value .. '}' or opts
-end
-
-local function publish_due(channel, due)
-  local head = tonumber(call('HGET', P .. 'meta', 'head') or '')
-  if not head or due < head then
-    call('HSET', P .. 'meta', 'head', int(due))
-    call('PUBLISH', channel, 'due')
-  end
 end

@@ -1,6 +1,14 @@
 -- How a job that lives comes to another place. job: id, queue, type, data, opts (text).
 local NET_MS = 30 * 86400000
 
+local function publish_due(channel, due)
+  local head = tonumber(call('HGET', P .. 'meta', 'head') or '')
+  if not head or due < head then
+    call('HSET', P .. 'meta', 'head', int(due))
+    call('PUBLISH', channel, 'due')
+  end
+end
+
 -- A lock ends with its job; its TTL is only a net under what no script foresees.
 local function hold_lock(lock, id, due)
   if lock.until_ == 'ttl' then return end
