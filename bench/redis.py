@@ -147,7 +147,7 @@ async def cancel_scope(folder: Path) -> None:
 
 async def memory(folder: Path) -> None:
     """What a pending job with two scopes takes beside its payload."""
-    number = 20_000
+    number = 25_000
     async with opened(folder) as pipeline, Redis.from_url(url()) as client:
         await client.flushall()
         before = (await client.info("memory"))["used_memory"]

@@ -77,6 +77,7 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
         raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
     try:
         values = dict(_typed(*_LONG[key], value) for key, value in opts.items() if key in _LONG)
+        values.setdefault("enqueued_at", values.get("root_at", 0))  # written where it is another moment
         return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise PoisonError(f"opts cannot be read: {error}") from None

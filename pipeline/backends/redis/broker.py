@@ -66,9 +66,7 @@ class RedisBroker:
         self._control = Control(server, keys.control, self._wakeups)
         self._waiting = Waiting(server, keys, self._wakeups)
         self._turns = deliveries.Turns()
-        self._arrivals = {
-            name: Gathering(enqueuing.Sending(server, keys, name), enqueuing.size) for name in homes()
-        }
+        self._arrivals = {name: Gathering(enqueuing.Sending(server, keys, name), len) for name in homes()}
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -84,7 +82,7 @@ class RedisBroker:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         asked = by_home(jobs, lambda new: new.job.queue)
-        said = [enqueuing.arguments(new) for new in jobs]
+        said = [enqueuing.encode(new) for new in jobs]
         answers = await joined(
             self._arrivals[name].ask([said[i] for i in places]) for name, places in asked.items()
         )

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pydantic_core import to_json
+
 from contracts.states import JobState
 from contracts.topology import home
 from contracts.wire import encode_options
@@ -61,8 +63,8 @@ async def settle(
     """Settle what is current in one home."""
     states: list[JobState | None] = []
     for first in range(0, len(settlements), AT_ONCE):
-        args = [part for one in settlements[first : first + AT_ONCE] for part in _said(one)]
-        said = await server.run(script("settle_jobs"), keys.prefix(name), keys.control, *args)
+        asked = to_json([_said(one) for one in settlements[first : first + AT_ONCE]])
+        said = await server.run(script("settle_jobs"), keys.prefix(name), keys.control, asked)
         states += [JobState(state) if state else None for state in said]
     return states
 
@@ -95,7 +97,7 @@ def _said(one: Settlement) -> tuple[Any, ...]:
     kept = job.retention_ms if job else 0
     whole = one.state is not JobState.COMPLETED or kept > 0
     opts = encode_options(job) if job and whole else ""
-    return (*token(one.delivery), str(one.state), opts, one.delay_ms, str(one.reason or ""), one.error, kept)
+    return (*token(one.delivery), one.state, opts, one.delay_ms, one.reason or "", one.error, kept)
 
 
 def _record(job_id: str, kind: str, data: str, opts: str) -> dict[str, str]:

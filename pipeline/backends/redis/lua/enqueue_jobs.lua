@@ -2,9 +2,9 @@
 -- new → pending, scheduled; or a duplicate, coalesced with an older one, or covered by a fence.
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel
--- ARGV[2…] 15 a job: id, type, data, opts (without its last brace), queue, root id, root at (0: itself), delay ms,
---          run at (0: none), named (1 or empty), scopes (kind|id with spaces between), unique key (empty: none), until,
---          ttl s, on_conflict
+-- ARGV[2]  JSON: a list a job, of id, type, data, opts (without its last brace), queue, root id, root at (0: itself),
+--          delay ms, run at (0: none), named, scopes (kind|id), and, where it has a unique key: key, until, ttl s,
+--          on_conflict
 -- returns  three a job: id, state, duplicate (1 or 0)
 -- parts    common moving ending fences
 local channel, receipts, newest_root = ARGV[1], {}, 0
@@ -46,7 +46,9 @@ local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflic
     return receipt(job.id, 'cancelled', 0)
   end
   newest_root = math.max(newest_root, root_at)
-  job.opts = job.opts .. ',"root_id":"' .. root_id .. '","root_at":' .. int(root_at) .. ',"enqueued_at":' .. int(now) .. '}'
+  if root_id ~= job.id then job.opts = job.opts .. ',"root_id":"' .. root_id .. '"' end
+  if root_at ~= now then job.opts = job.opts .. ',"enqueued_at":' .. int(now) end
+  job.opts = job.opts .. ',"root_at":' .. int(root_at) .. '}'
   if lock then
     if coalesced(job, lock, on_conflict, due, root_at) then return end
     take(lock, job.id, due)
@@ -57,14 +59,13 @@ local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflic
   receipt(job.id, due > now and 'scheduled' or 'pending', 0)
 end
 
-for i = 2, #ARGV, 15 do
-  local job = {id = ARGV[i], type = ARGV[i + 1], data = ARGV[i + 2], opts = ARGV[i + 3], queue = ARGV[i + 4]}
-  local delay, run_at, scopes = tonumber(ARGV[i + 7]), tonumber(ARGV[i + 8]), {}
-  for scope in string.gmatch(ARGV[i + 10], '%S+') do scopes[#scopes + 1] = scope end
+for _, asked in ipairs(cjson.decode(ARGV[2])) do
+  local id, job_type, data, opts, queue, root_id, root_at, delay, run_at, named, scopes, key, until_, ttl, on_conflict =
+    unpack(asked)
   local due = run_at > 0 and math.max(run_at, now) or delay > 0 and now + delay + 1 or now
-  local lock = ARGV[i + 11] ~= '' and {key = P .. 'unique:' .. job.type .. '|' .. ARGV[i + 11],
-    until_ = ARGV[i + 12], ttl = tonumber(ARGV[i + 13])} or nil
-  admit(job, ARGV[i + 5], tonumber(ARGV[i + 6]), due, ARGV[i + 9] == '1', scopes, lock, ARGV[i + 14])
+  local lock = key and {key = P .. 'unique:' .. job_type .. '|' .. key, until_ = until_, ttl = ttl} or nil
+  local job = {id = id, type = job_type, data = data, opts = opts, queue = queue}
+  admit(job, root_id, root_at, due, named, scopes, lock, on_conflict)
 end
 if newest_root > tonumber(call('HGET', P .. 'meta', 'rooted') or '0') then
   call('HSET', P .. 'meta', 'rooted', int(newest_root))

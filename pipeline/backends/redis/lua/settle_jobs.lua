@@ -2,8 +2,8 @@
 -- active → completed, retry, scheduled, archived, cancelled.
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel
--- ARGV[2…] ten a settlement: queue, entry, id, consumer, state, opts (empty: as they are), delay ms, reason, error,
---          how long a completed job is kept ms
+-- ARGV[2]  JSON: a list a settlement, of queue, entry, id, consumer, state, opts (empty: as they are), delay ms, reason,
+--          error, how long a completed job is kept ms
 -- returns  the state that resulted, a settlement; empty where the delivery was not current
 -- parts    common moving ending
 local channel, states = ARGV[1], {}
@@ -30,8 +30,5 @@ local function settle(queue, entry, id, consumer, state, opts, delay, reason, er
   return state
 end
 
-for i = 2, #ARGV, 10 do
-  states[#states + 1] = settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5],
-    tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 8], tonumber(ARGV[i + 9]))
-end
+for i, said in ipairs(cjson.decode(ARGV[2])) do states[i] = settle(unpack(said)) end
 return states
