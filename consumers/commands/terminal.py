@@ -33,9 +33,7 @@ def named(name: str) -> str:
 def needs(extra: Extra, *, as_json: bool = False) -> None:
     """End a command that cannot do without an extra, saying how to get it."""
     if extra.absent:
-        complain(
-            f"this command works with documents: {extra.how}", "configuration", as_json=as_json
-        )
+        complain(f"this command works with documents: {extra.how}", "configuration", as_json=as_json)
         raise typer.Exit(USAGE)
 
 
