@@ -4,7 +4,6 @@ What a command does is loaded when it is asked for: help comes at once, and a co
 """
 
 import importlib.metadata
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,8 +96,14 @@ def ingest(
     Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
     """
     for path in paths:
-        if not os.path.lexists(path):
-            raise typer.BadParameter(f"no such file or folder: {path}")
+        try:
+            path.lstat()
+        except PermissionError:
+            raise typer.BadParameter(
+                f"no permission to look for {path}: a folder above it may not be entered by this user"
+            ) from None
+        except OSError:
+            raise typer.BadParameter(f"no such file or folder: {path}") from None
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ingest import ingest
 

@@ -33,10 +33,11 @@ def streamlane(
     timeout: float = 100,
     env: Mapping[str, str] = {},
     flags: Sequence[str] = (),
+    under: Sequence[str] = (),
 ) -> Said:
-    """Run a command to its end, with these flags of the interpreter."""
+    """Run a command to its end, with these flags of the interpreter, `under` a program that starts others."""
     done = subprocess.run(
-        _command(args, flags),
+        [*under, *_command(args, flags)],
         check=False,
         cwd=ROOT,
         env=_environment(data_dir, env),
