@@ -28,7 +28,7 @@ from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
 from pipeline.worker.crew import Crew, first_of
-from pipeline.worker.offload import close_children
+from pipeline.worker.offload import close_children, refuse_while_read
 
 QUEUE_FILE: Final = "queue.db"
 EXIT_STALLED: Final = 70
@@ -63,6 +63,7 @@ class Pipeline(Producer):
             ConfigurationError: a setting is unknown or cannot be used.
             StoreUnavailable: the queue cannot be opened; the message says what to do.
         """
+        refuse_while_read()
         if settings is not None and overrides:
             raise ConfigurationError("give either settings=… or single settings, not both")
         settings = settings or load(**overrides)
