@@ -180,14 +180,33 @@ class Producer:
                 while not await self._ended(job_id):  # noqa: ASYNC110 - the end may come from another process
                     await asyncio.sleep(WAIT_POLL_S)
         except TimeoutError:
-            raise WaitTimeout(f"job {job_id} has not ended after {timeout:g} s; it goes on") from None
+            standing = await self._standing(job_id)
+            raise WaitTimeout(
+                f"job {job_id} has not ended after {timeout:g} s; it goes on{standing}"
+            ) from None
+
+    async def _standing(self, job_id: str) -> str:
+        """Say what is known of a job that somebody waits for in vain."""
+        try:
+            record, workers = await self._broker.job(job_id), await self._broker.workers()
+        except StoreUnavailable as error:
+            return f": {error}"
+        if record is None:
+            return ""
+        job = record.job
+        said = f": {record.state}, attempt {job.attempt} of {job.max_retry + 1}"
+        if job.last_error:
+            said += f", last error: {job.last_error}"
+        if not any(job.queue in pool.weights for worker in workers for pool in worker.pools):
+            said += f"; no worker of pool {QUEUES[job.queue].pool} lives"
+        return said
 
     async def _ended(self, job_id: str) -> bool:
         record = await self._broker.job(job_id)
         if record is None:
             (state,) = await self._broker.states([job_id])
             return _outcome(job_id, state, "")
-        return _outcome(job_id, record.state, f"{record.reason}: {record.job.last_error}")
+        return _outcome(job_id, record.state, ": ".join(filter(None, (record.reason, record.job.last_error))))
 
     def _prepare(self, item: Enqueue) -> NewJob:
         payload = item.payload

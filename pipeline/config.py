@@ -120,6 +120,11 @@ class Settings(BaseSettings):
         """How the wait between failed attempts grows."""
         return self.retry_backoff or ("exponential" if self.redis_url else "linear")
 
+    @staticmethod
+    def variable(name: str) -> str:
+        """Return the environment variable of a setting."""
+        return f"{PREFIX}{name.upper()}"
+
     def slots(self, pool: str) -> int:
         """Return how many jobs of `pool` run at once in a process."""
         return int(getattr(self, f"pool_{pool}_concurrency"))
@@ -135,7 +140,7 @@ def load(**overrides: Any) -> Settings:
     Raises:
         ConfigurationError: an unknown name (with the nearest known one) or a value that cannot be used.
     """
-    known = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
+    known = {Settings.variable(name): name for name in Settings.model_fields}
     for name in os.environ:
         if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX) and name not in known:
             raise ConfigurationError(f"unknown setting {name}{_nearest(name, known)}")
@@ -145,7 +150,7 @@ def load(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        problems = "; ".join(f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(f"{Settings.variable(str(e['loc'][0]))}: {e['msg']}" for e in error.errors())
         raise ConfigurationError(f"cannot use these settings: {problems}") from None
 
 

@@ -144,10 +144,15 @@ def on(
     a death for every reason but `skip`. `retry` overrides the wait between failed attempts.
 
     Raises:
-        ConfigurationError: `payload` is no job type.
+        ConfigurationError: `payload` is no job type, or `offload` no place.
     """
     if not hasattr(payload, "spec"):
         raise ConfigurationError(f"{payload.__name__} is no job type: give its class type=… and queue=…")
+    if offload not in {None, "process"}:
+        raise ConfigurationError(
+            f'{payload.spec.type}: offload must be "process", or left out (a plain def then runs in a thread),'
+            f" got {offload!r:.80}"
+        )
     return Handler(payload, cast(Run, run), offload, cast("DeathHook | None", on_archived), retry)
 
 

@@ -29,7 +29,7 @@ from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
 from pipeline.worker.crew import Crew, first_of
-from pipeline.worker.offload import close_children
+from pipeline.worker.offload import close_children, refuse_while_read
 
 QUEUE_FILE: Final = "queue.db"
 EXIT_STALLED: Final = 70
@@ -70,6 +70,7 @@ class Pipeline(Producer):
             ConfigurationError: a setting is unknown or cannot be used.
             StoreUnavailable: the queue cannot be opened; the message says what to do.
         """
+        refuse_while_read()
         if url is not None:
             overrides["redis_url"] = url
         if settings is not None and overrides:

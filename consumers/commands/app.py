@@ -1,20 +1,21 @@
-"""All commands under one name."""
+"""The command line: its commands, their arguments and what is said of them.
 
+What a command does is loaded when it is asked for: help comes at once, and a command needs no library of another.
+"""
+
+import importlib.metadata
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from consumers.commands.ask import ask, search
-from consumers.commands.demo import demo
-from consumers.commands.doctor import doctor
-from consumers.commands.ingest import ingest
-from consumers.commands.queues import jobs, queues
-from consumers.commands.terminal import emit
-from consumers.commands.worker import worker
+from consumers.commands.terminal import emit, named, needs, run
+from consumers.extras import KNOWLEDGE
+from contracts.states import JobState
 
 
 class Commands(TyperGroup):
@@ -42,17 +43,161 @@ def _misuse_as_json() -> Iterator[None]:
 
 
 app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Background work for a knowledge platform: documents in, answers out, nothing lost.",
-)
-app.command()(demo)
-app.command()(ingest)
-app.command()(ask)
-app.command()(search)
-app.command()(worker)
-app.command()(queues)
+    cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)  # fmt: skip
+jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
+
+DAY_S: Final = 24 * 3600
+PAGE: Final = 100
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
+Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"streamlane {importlib.metadata.version('streamlane')}")
+        raise typer.Exit
+
+
+@app.callback()
+def streamlane(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Background work for a knowledge platform: documents in, answers out, nothing lost."""
+
+
+@app.command()
+def demo() -> None:
+    """Ingest a few documents that ship with the package, ask one question, and say what to try next."""
+    needs(KNOWLEDGE)
+    from consumers.commands.demo import demo
+
+    run(demo())
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    kb: BaseName = "default",
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
+    ] = True,
+    timeout: Annotated[float, typer.Option(min=1, help="Give up waiting after so many seconds.")] = DAY_S / 4,
+    as_json: AsJson = False,
+) -> None:
+    """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
+
+    Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
+    """
+    for path in paths:
+        try:
+            path.lstat()
+        except PermissionError:
+            raise typer.BadParameter(
+                f"no permission to look for {path}: a folder above it may not be entered by this user"
+            ) from None
+        except OSError:
+            raise typer.BadParameter(f"no such file or folder: {path}") from None
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.ingest import ingest
+
+    run(ingest(paths, kb, wait, timeout, as_json), as_json=as_json)
+
+
+@app.command()
+def ask(question: Question, kb: BaseName = "default", as_json: AsJson = False) -> None:
+    """Answer a question from the documents, with citations."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.ask import ask
+
+    run(ask(question, kb, as_json), as_json=as_json)
+
+
+@app.command()
+def search(query: Question, kb: BaseName = "default", limit: Limit = 10, as_json: AsJson = False) -> None:
+    """Find passages by words and by meaning."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.ask import search
+
+    run(search(query, kb, limit, as_json), as_json=as_json)
+
+
+@app.command()
+def worker(
+    names: Annotated[list[str], typer.Argument(metavar="LANE|POOL...", help="What this process works on.")],
+) -> None:
+    """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
+    needs(KNOWLEDGE)
+    from consumers.commands.worker import worker
+
+    run(worker(names))
+
+
+@app.command()
+def queues(as_json: AsJson = False) -> None:
+    """Show what waits, runs and failed, queue by queue."""
+    from consumers.commands.queues import queues
+
+    run(queues(as_json), as_json=as_json)
+
+
 app.add_typer(jobs, name="jobs")
-app.command()(doctor)
+
+
+@jobs.command("list")
+def list_jobs(
+    queue: Annotated[str | None, typer.Option(help="Only this queue.")] = None,
+    state: Annotated[JobState | None, typer.Option(help="Only this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, by default all that have not ended and the archived."""
+    from consumers.commands.queues import list_jobs
+
+    run(list_jobs(queue, state, limit, as_json), as_json=as_json)
+
+
+@jobs.command("show")
+def show(job_id: JobId, as_json: AsJson = False) -> None:
+    """Show one job."""
+    from consumers.commands.queues import show
+
+    run(show(job_id, as_json), as_json=as_json)
+
+
+@jobs.command("cancel")
+def cancel(job_id: JobId, as_json: AsJson = False) -> None:
+    """Cancel a job; one that runs is told to stop."""
+    from consumers.commands.queues import cancel
+
+    run(cancel(job_id, as_json), as_json=as_json)
+
+
+@jobs.command("run-now")
+def run_now(job_id: JobId, as_json: AsJson = False) -> None:
+    """Run a waiting job at once, or give an archived one another attempt."""
+    from consumers.commands.queues import act
+
+    run(act("run_now", job_id, as_json), as_json=as_json)
+
+
+@jobs.command("delete")
+def delete(job_id: JobId, as_json: AsJson = False) -> None:
+    """Delete a job that has ended."""
+    from consumers.commands.queues import act
+
+    run(act("delete", job_id, as_json), as_json=as_json)
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Print the settings and look whether everything works. Exit 1 when something does not."""
+    from consumers.commands.doctor import doctor
+
+    run(doctor(as_json), as_json=as_json)

@@ -1,28 +1,20 @@
 """`streamlane search` and `streamlane ask`."""
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.markup import escape
 
 from consumers.commands.session import TENANT, Session, session
-from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, out, run, shown
+from consumers.commands.terminal import FAILED, OK, emit, out, shown
 from consumers.knowledge.answering import Answer, Passage
 from consumers.knowledge.asking import answer, find
 from consumers.knowledge.knowledge_bases import find_base, list_bases
 from consumers.knowledge.tables import KnowledgeBase
 from pipeline.errors import ConfigurationError
 
-Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
-Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
 
-
-def search(query: Question, kb: BaseName = "default", limit: Limit = 10, as_json: AsJson = False) -> None:
-    """Find passages by words and by meaning."""
-    run(_search(query, kb, limit, as_json), as_json=as_json)
-
-
-async def _search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
+async def search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
+    """Print what is found; return the exit code."""
     async with session() as opened:
         kb = await base_named(opened, kb_name)
         hits = await find(opened.services, kb, query, limit=limit)
@@ -37,12 +29,8 @@ async def _search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
     return OK
 
 
-def ask(question: Question, kb: BaseName = "default", as_json: AsJson = False) -> None:
-    """Answer a question from the documents, with citations."""
-    run(_ask(question, kb, as_json), as_json=as_json)
-
-
-async def _ask(question: str, kb_name: str, as_json: bool) -> int:
+async def ask(question: str, kb_name: str, as_json: bool) -> int:
+    """Print an answer; return the exit code."""
     async with session() as opened:
         said = await answer(opened.services, await base_named(opened, kb_name), question)
     if as_json:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from consumers.commands.ask import print_answer
 from consumers.commands.ingest import bring_in, report
 from consumers.commands.session import TENANT, session
-from consumers.commands.terminal import FAILED, OK, out, run
+from consumers.commands.terminal import FAILED, OK, out
 from consumers.demo import DOCUMENTS, QUESTION, TAGS
 from consumers.knowledge.asking import answer
 from consumers.knowledge.knowledge_bases import ensure_base
@@ -20,12 +20,8 @@ BASE: Final = "streamlane-demo"
 LIMIT_S: Final = 300
 
 
-def demo() -> None:
-    """Ingest a few documents that ship with the package, ask one question, and say what to try next."""
-    run(_demo())
-
-
-async def _demo() -> int:
+async def demo() -> int:
+    """Run the main job once; return the exit code."""
     begun = time.monotonic()
     async with session(work=True) as opened:
         services = opened.services

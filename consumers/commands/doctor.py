@@ -3,18 +3,20 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 
-from consumers.commands.session import Session, session
-from consumers.commands.terminal import FAILED, OK, AsJson, emit, out, run, shown, table
-from consumers.knowledge.ocr import why_unread
+from consumers.commands.terminal import FAILED, OK, emit, out, shown, table
+from consumers.extras import KNOWLEDGE, OCR
 from contracts.states import JobState
+from pipeline import Pipeline, Settings
 from pipeline.errors import StreamlaneError
+
+if TYPE_CHECKING:
+    from consumers.services import Services
 
 LOW_DISK_MB: Final = 500
 
@@ -29,15 +31,19 @@ class Finding:
     advice: str = ""
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Print the settings and look whether everything works. Exit 1 when something does not."""
-    run(_doctor(as_json), as_json=as_json)
+async def doctor(as_json: bool) -> int:
+    """Print the settings and what was found; return the exit code."""
+    async with AsyncExitStack() as opened:
+        pipeline = await opened.enter_async_context(Pipeline.open())
+        settings = dict(pipeline.settings.shown())
+        findings = [_python(), await _queue(pipeline), await _room(pipeline.settings)]
+        if KNOWLEDGE.absent:
+            findings.append(Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how))
+        else:
+            from consumers.services import open_services
 
-
-async def _doctor(as_json: bool) -> int:
-    async with session() as opened:
-        settings = dict(opened.services.settings.shown())
-        findings = [await look(opened) for look in LOOKS]
+            services = await opened.enter_async_context(open_services(pipeline))
+            findings += [await _outbox(services), await _model(services), _pictures()]
     well = all(finding.well for finding in findings)
     if as_json:
         emit(
@@ -51,7 +57,9 @@ async def _doctor(as_json: bool) -> int:
             }
         )
         return OK if well else FAILED
-    table(("setting", "value"), list(settings.items()), title="Settings")
+    table(
+        ("setting", "value"), [(Settings.variable(name), value) for name, value in settings.items()]
+    )  # fmt: skip
     out.print()
     for finding in findings:
         mark = "[green]ok[/green]" if finding.well else "[red]not ok[/red]"
@@ -61,18 +69,18 @@ async def _doctor(as_json: bool) -> int:
     return OK if well else FAILED
 
 
-async def _python(_: Session) -> Finding:
+def _python() -> Finding:
     return Finding("python", sys.version_info >= (3, 11), sys.version.split()[0])
 
 
-async def _queue(opened: Session) -> Finding:
+async def _queue(pipeline: Pipeline) -> Finding:
     try:
-        await opened.pipeline.broker.ping()
+        await pipeline.broker.ping()
     except StreamlaneError as error:
         return Finding(
             "queue", False, str(error), "nothing that was accepted is lost; it is read again once this works"
         )
-    stats = await opened.pipeline.inspector.queues()
+    stats = await pipeline.inspector.queues()
     waiting, archived = sum(stat.size for stat in stats), sum(stat.archived for stat in stats)
     return Finding(
         "queue",
@@ -82,42 +90,32 @@ async def _queue(opened: Session) -> Finding:
     )
 
 
-async def _outbox(opened: Session) -> Finding:
-    waiting, age_ms = await opened.services.outbox.waiting()
+async def _room(settings: Settings) -> Finding:
+    free = (await asyncio.to_thread(shutil.disk_usage, settings.data_dir)).free >> 20
+    return Finding(
+        "disk",
+        free >= LOW_DISK_MB,
+        f"{free} MB free for {settings.data_dir}",
+        "free some space" if free < LOW_DISK_MB else "",
+    )
+
+
+async def _outbox(services: "Services") -> Finding:
+    waiting, age_ms = await services.outbox.waiting()
     late = age_ms > 60_000
     said = f"{waiting} jobs wait to be sent" + (f", the oldest for {age_ms // 1000} s" if waiting else "")
     return Finding("database", not late, said, "any running worker sends them" if late else "")
 
 
-async def _room(opened: Session) -> Finding:
-    folder: Path = opened.services.settings.data_dir
-    free = (await asyncio.to_thread(shutil.disk_usage, folder)).free >> 20
-    return Finding(
-        "disk",
-        free >= LOW_DISK_MB,
-        f"{free} MB free for {folder}",
-        "free some space" if free < LOW_DISK_MB else "",
-    )
-
-
-async def _model(opened: Session) -> Finding:
-    embedder = opened.services.embedder
+async def _model(services: "Services") -> Finding:
+    embedder = services.embedder
     (vector,) = await embedder.embed(["Is the encoder there?"])
     return Finding(
         "embeddings", len(vector) == embedder.dimension, f"{embedder.model}, {len(vector)} dimensions"
     )
 
 
-async def _pictures(_: Session) -> Finding:
-    reason = why_unread()
-    return Finding("pictures", True, reason or "words in pictures are read")
-
-
-LOOKS: Final[tuple[Callable[[Session], Awaitable[Finding]], ...]] = (
-    _python,
-    _queue,
-    _outbox,
-    _room,
-    _model,
-    _pictures,
-)
+def _pictures() -> Finding:
+    if OCR.absent:
+        return Finding("pictures", True, "words in them are not read", OCR.how)
+    return Finding("pictures", True, "words in them are read")

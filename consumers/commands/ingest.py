@@ -1,20 +1,18 @@
 """`streamlane ingest`: bring files in, run their jobs here, and say how each fared."""
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from rich.markup import escape
 
 from consumers.commands.progress import Stages
 from consumers.commands.session import TENANT, Session, session
-from consumers.commands.terminal import FAILED, OK, AsJson, BaseName, emit, err, out, run, shown
+from consumers.commands.terminal import FAILED, OK, emit, err, out, shown
 from consumers.knowledge.documents import Entry, Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
 from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file, printable
@@ -30,25 +28,6 @@ IDLE_LOOKS: Final = 5
 STRANDED: Final = "nothing works on it any more: its jobs were cancelled, deleted or lost; ingest it again"
 
 
-def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    kb: BaseName = "default",
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
-    ] = True,
-    timeout: Annotated[float, typer.Option(min=1, help="Give up waiting after so many seconds.")] = 6 * 3600,
-    as_json: AsJson = False,
-) -> None:
-    """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
-
-    Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
-    """
-    for path in paths:
-        if not os.path.lexists(path):
-            raise typer.BadParameter(f"no such file or folder: {path}")
-    run(_ingest(paths, kb, wait, timeout, as_json), as_json=as_json)
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One file and how it fared. `entry` None: it could not even be read."""
@@ -58,7 +37,8 @@ class Outcome:
     entry: Entry | None
 
 
-async def _ingest(paths: Sequence[Path], kb_name: str, wait: bool, limit: float, as_json: bool) -> int:
+async def ingest(paths: Sequence[Path], kb_name: str, wait: bool, limit: float, as_json: bool) -> int:
+    """Bring files in and say how each fared; return the exit code."""
     begun = time.monotonic()
     async with session(work=wait) as opened:
         outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json)

@@ -1,34 +1,25 @@
 """`streamlane queues` and `streamlane jobs`: what waits, what runs, what failed, and acting on it."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
-from consumers.commands.session import Session, session
-from consumers.commands.terminal import FAILED, OK, AsJson, emit, out, run, shown, table
-from consumers.knowledge.documents import cancel as cancel_document
+from consumers.commands.terminal import FAILED, OK, emit, out, shown, table
+from consumers.extras import KNOWLEDGE
 from contracts.fences import coverage
+from contracts.jobs import Scope
 from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
 from contracts.topology import queue as known_queue
 from pipeline import JobRecord, Pipeline
-from pipeline.errors import JobNotFound
-
-jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
+from pipeline.errors import ConfigurationError, JobNotFound
 
 PAGE: Final = 100
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
-
-def queues(as_json: AsJson = False) -> None:
-    """Show what waits, runs and failed, queue by queue."""
-    run(_queues(as_json), as_json=as_json)
-
-
-async def _queues(as_json: bool) -> int:
+async def queues(as_json: bool) -> int:
+    """Print one row a queue."""
     async with Pipeline.open() as pipeline:
         stats = await pipeline.inspector.queues()
     if as_json:
@@ -58,18 +49,8 @@ async def _queues(as_json: bool) -> int:
     return OK
 
 
-@jobs.command("list")
-def list_jobs(
-    queue: Annotated[str | None, typer.Option(help="Only this queue.")] = None,
-    state: Annotated[JobState | None, typer.Option(help="Only this state.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
-    as_json: AsJson = False,
-) -> None:
-    """List jobs, by default all that have not ended and the archived."""
-    run(_list(queue, state, limit, as_json), as_json=as_json)
-
-
-async def _list(queue: str | None, state: JobState | None, limit: int, as_json: bool) -> int:
+async def list_jobs(queue: str | None, state: JobState | None, limit: int, as_json: bool) -> int:
+    """Print jobs, a line each."""
     names = [known_queue(queue).name] if queue else list(QUEUES)
     ended = {JobState.COMPLETED, JobState.CANCELLED}
     states = [state] if state else [s for s in JobState if s not in ended]
@@ -100,13 +81,8 @@ async def _list(queue: str | None, state: JobState | None, limit: int, as_json: 
     return OK
 
 
-@jobs.command("show")
-def show(job_id: JobId, as_json: AsJson = False) -> None:
-    """Show one job."""
-    run(_show(job_id, as_json), as_json=as_json)
-
-
-async def _show(job_id: str, as_json: bool) -> int:
+async def show(job_id: str, as_json: bool) -> int:
+    """Print what may be shown of a job."""
     async with Pipeline.open() as pipeline:
         record = await pipeline.inspector.job(job_id)
     facts = described(record)
@@ -117,15 +93,10 @@ async def _show(job_id: str, as_json: bool) -> int:
     return OK
 
 
-@jobs.command("cancel")
-def cancel(job_id: JobId, as_json: AsJson = False) -> None:
-    """Cancel a job; one that runs is told to stop."""
-    run(_cancel(job_id, as_json), as_json=as_json)
-
-
-async def _cancel(job_id: str, as_json: bool) -> int:
-    async with session() as opened:
-        outcome = await cancel_job(opened, job_id)
+async def cancel(job_id: str, as_json: bool) -> int:
+    """Cancel a job and say what that came to."""
+    async with Pipeline.open() as pipeline:
+        outcome = await cancel_job(pipeline, job_id)
     said = {
         "cancelled": "cancelled",
         "signalled": "told to stop; it runs until its handler notices",
@@ -139,38 +110,33 @@ async def _cancel(job_id: str, as_json: bool) -> int:
     return OK if outcome in {"cancelled", "signalled"} else FAILED
 
 
-async def cancel_job(opened: Session, job_id: str) -> str:
+async def cancel_job(pipeline: Pipeline, job_id: str) -> str:
     """Cancel a job and return what that came to. One that a document waits for takes the document with it: it would stay open for ever."""
-    try:
-        record = await opened.pipeline.inspector.job(job_id)
-    except JobNotFound:
-        return "not_found"
-    if record.state not in TERMINAL and coverage("knowledge").covers(record.job.type):
-        for scope in record.job.scopes:
-            if scope.kind == "knowledge":
-                async with opened.services.outbox.transaction() as sql:
-                    await cancel_document(sql, scope.id)
-                done = await opened.pipeline.inspector.cancel_scope(scope.kind, scope.id)
-                if job_id in done.cancelled:
-                    return "cancelled"
-                if job_id in done.signalled:
-                    return "signalled"
-    return (await opened.pipeline.inspector.cancel(job_id)).value
+    with suppress(JobNotFound):
+        record = await pipeline.inspector.job(job_id)
+        if record.state not in TERMINAL and coverage("knowledge").covers(record.job.type):
+            for scope in record.job.scopes:
+                if scope.kind == "knowledge" and (outcome := await _with_document(pipeline, scope, job_id)):
+                    return outcome
+    return (await pipeline.inspector.cancel(job_id)).value
 
 
-@jobs.command("run-now")
-def run_now(job_id: JobId, as_json: AsJson = False) -> None:
-    """Run a waiting job at once, or give an archived one another attempt."""
-    run(_act("run_now", job_id, as_json), as_json=as_json)
+async def _with_document(pipeline: Pipeline, scope: Scope, job_id: str) -> str | None:
+    if KNOWLEDGE.absent:
+        raise ConfigurationError(
+            f"a document waits for this job and has to be cancelled too: {KNOWLEDGE.how}"
+        )
+    from consumers.knowledge.documents import cancel as cancel_document
+    from consumers.services import open_services
+
+    async with open_services(pipeline) as services, services.outbox.transaction() as sql:
+        await cancel_document(sql, scope.id)
+    done = await pipeline.inspector.cancel_scope(scope.kind, scope.id)
+    return "cancelled" if job_id in done.cancelled else "signalled" if job_id in done.signalled else None
 
 
-@jobs.command("delete")
-def delete(job_id: JobId, as_json: AsJson = False) -> None:
-    """Delete a job that has ended."""
-    run(_act("delete", job_id, as_json), as_json=as_json)
-
-
-async def _act(action: str, job_id: str, as_json: bool) -> int:
+async def act(action: str, job_id: str, as_json: bool) -> int:
+    """Do with a job what the inspector calls `action`."""
     async with Pipeline.open() as pipeline:
         await getattr(pipeline.inspector, action)(job_id)
     if as_json:

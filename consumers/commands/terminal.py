@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Annotated, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from consumers.commands.stopping import INTERRUPTED, Stop
-from contracts.topology import UnknownNameError
-from pipeline.errors import ConfigurationError, StreamlaneError
+from consumers.extras import Extra
 
 OK: Final = 0
 FAILED: Final = 1
@@ -31,8 +30,11 @@ def named(name: str) -> str:
     return name
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
+def needs(extra: Extra, *, as_json: bool = False) -> None:
+    """End a command that cannot do without an extra, saying how to get it."""
+    if extra.absent:
+        complain(f"this command works with documents: {extra.how}", "configuration", as_json=as_json)
+        raise typer.Exit(USAGE)
 
 
 def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn:
@@ -40,6 +42,11 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
 
     Exit codes: 0 ok, 1 the work failed, 2 bad usage or configuration, 130 interrupted.
     """
+    from contracts.topology import (
+        UnknownNameError,  # here, because help is to come without all that these bring
+    )
+    from pipeline.errors import ConfigurationError, StreamlaneError
+
     stop = Stop()
     try:
         code = asyncio.run(stop.run(command))

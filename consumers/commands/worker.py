@@ -1,20 +1,8 @@
 """`streamlane worker`: a process that does nothing but work."""
 
-from typing import Annotated
-
-import typer
-
 from consumers.commands.session import HANDLERS, session
-from consumers.commands.terminal import run
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS, Lane, UnknownNameError, pools_of
-
-
-def worker(
-    names: Annotated[list[str], typer.Argument(metavar="LANE|POOL...", help="What this process works on.")],
-) -> None:
-    """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
-    run(_worker(names))
 
 
 def pools_named(names: list[str]) -> tuple[str, ...]:
@@ -33,7 +21,8 @@ def pools_named(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pools))
 
 
-async def _worker(names: list[str]) -> int:
+async def worker(names: list[str]) -> int:
+    """Work until told to stop; return the exit code."""
     pools = pools_named(names)
     async with session() as opened:
         return await opened.pipeline.serve(

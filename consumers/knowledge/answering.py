@@ -141,7 +141,7 @@ def parts_of(at: int, text: str) -> Iterator[Part]:
     heading = intro = before = ""
     group: list[Sentence] = []
     for sentence in sentences(text, kinds=_ANSWERING):
-        if group and sentence.kind is not group[0].kind:
+        if group and not _goes_on(group, sentence):
             yield from _listed(at, intro, before or heading, group)
             group, intro = [], ""
         if sentence.kind in _MEMBERS:
@@ -156,17 +156,23 @@ def parts_of(at: int, text: str) -> Iterator[Part]:
         yield from _listed(at, intro, before or heading, group)
 
 
-_ANSWERING: Final = frozenset({Kind.HEADING, Kind.PROSE, Kind.ITEM, Kind.ROW, Kind.CODE})
-_MEMBERS: Final = frozenset({Kind.ITEM, Kind.ROW})
+_ANSWERING: Final = frozenset({Kind.HEADING, Kind.PROSE, Kind.ITEM, Kind.COLUMNS, Kind.ROW, Kind.CODE})
+_MEMBERS: Final = frozenset({Kind.ITEM, Kind.COLUMNS, Kind.ROW})
 _COLONS: Final = (":", "：")
 _QUESTIONS: Final = ("?", "？", "؟")
+
+
+def _goes_on(group: Sequence[Sentence], sentence: Sentence) -> bool:
+    """Whether a line belongs to the list or table before it."""
+    kind = group[0].kind
+    return sentence.kind is (Kind.ROW if kind is Kind.COLUMNS else kind)
 
 
 def _listed(at: int, intro: str, before: str, group: Sequence[Sentence]) -> Iterator[Part]:
     """Each member under what introduces it, and the list as a whole where something does."""
     kind = group[0].kind
     members = [sentence.text.rstrip(".;；。 ") for sentence in group]
-    if kind is Kind.ROW and len(members) > 1:
+    if kind is Kind.COLUMNS and len(members) > 1:
         members = [_labelled(members[0], row) for row in members[1:]]
     for member in members:
         yield Part(at, kind, member, intro or before)
@@ -179,12 +185,12 @@ def _listed(at: int, intro: str, before: str, group: Sequence[Sentence]) -> Iter
         yield Part(at, kind, whole, intro)
 
 
-def _labelled(header: str, row: str) -> str:
-    """A table row with the name of each column, where header and row have as many cells."""
-    names, cells = header.split(" | "), row.split(" | ")
+def _labelled(columns: str, row: str) -> str:
+    """A table row with the name of each column, where it has as many cells as there are columns; no empty cells."""
+    names, cells = ([cell.strip() for cell in line.split("|")] for line in (columns, row))
     if len(names) != len(cells):
         return row
-    return " · ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+    return " · ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True) if cell)
 
 
 def coverage(question: str, texts: Sequence[str]) -> Vectors:

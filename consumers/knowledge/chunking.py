@@ -2,11 +2,12 @@
 
 The pieces follow the Markdown (headings, paragraphs, sentences) and are short enough for a sentence encoder:
 `SIZE` characters of an alphabet are about 200 tokens, and a text written in ideographs, which take two to three
-times as many tokens, gets pieces as much shorter.
+times as many tokens, gets pieces as much shorter. A piece that begins within a table begins with the names of its
+columns, without which its rows say nothing.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,8 +22,10 @@ BLOCK: Final = 8_000  # characters that the splitter sees at once
 UNBROKEN: Final = 2_000  # the same in a run without any break, in whose length the splitter is quadratic
 
 _DENSE = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+_WORD = re.compile(r"[^\W_]")
 _SAYS = re.compile(r"^(?![ \t>]*[`~]{3}).*[^\W_]", re.MULTILINE)
 """A line that is no fence and has a letter or digit."""
+_TABLE = re.compile(r"^(\|.*\n\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t\r]*\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
 _BREAKS: Final = ("\n\n", "\n", "。", ". ", " ")
 
 
@@ -36,25 +39,37 @@ class TooManyChunks(ValueError):  # noqa: N818 - named by what happened
 
 
 @dataclass(frozen=True, slots=True)
+class _Table:
+    """The rows of a table, from `start` to `end`, and the lines above them that name its columns."""
+
+    columns: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class TextChunk:
-    """One piece: `text[start:end]` of the whole, and the headings it stands under, outermost first."""
+    """One piece: `text[start:end]` of the whole below the `columns` of the table in which it begins, and the
+    headings it stands under, outermost first.
+    """
 
     index: int
     text: str
     start: int
     end: int
     heading: tuple[str, ...]
+    columns: str = ""
 
     def context(self) -> str:
         """What to embed: the headings that the piece does not show itself, then its words without their marks."""
-        words = "\n".join(filter(None, map(plain, self.text.splitlines())))
+        words = "\n".join(plain(line) for line in self.text.splitlines() if _WORD.search(line))
         above = " › ".join(title for title in self.heading if title not in words)
         return f"{above}\n{words}" if above else words
 
 
 def split(text: str, *, size: int = SIZE, overlap: int = OVERLAP) -> tuple[TextChunk, ...]:
-    """Cut a Markdown or plain text into pieces of at most `size` characters; white space at their ends is
-    left out, and so is a piece without a letter or digit.
+    """Cut a Markdown or plain text into pieces of at most `size` characters, half as many more where a table has
+    wide columns; white space at their ends is left out, and so is a piece without a letter or digit.
 
     Raises TooManyChunks.
     """
@@ -63,24 +78,35 @@ def split(text: str, *, size: int = SIZE, overlap: int = OVERLAP) -> tuple[TextC
     titles = list(headings(text))
     starts = [line.start for line in titles]
     paths = _paths(text, titles)
+    tables = _tables(text, size)
+    begins, ends = [table.start for table in tables], [table.end for table in tables]
     chunks: list[TextChunk] = []
     for start, end in _blocks(text, starts):
-        for offset, piece in _pieces(text[start:end], size, overlap):
+        within = tables[bisect_right(ends, start) : bisect_left(begins, end)]
+        for offset, piece in _pieces(text[start:end], size, overlap, within):
             if not (said := _SAYS.search(piece)):
                 continue
             if len(chunks) == MAX_CHUNKS:
                 raise TooManyChunks(len(text))
             at = start + offset
             heading = paths[bisect_right(starts, at + said.start())]
-            chunks.append(TextChunk(len(chunks), piece, at, at + len(piece), heading))
+            columns = next((table.columns for table in within if table.start <= at < table.end), "")
+            chunks.append(TextChunk(len(chunks), columns + piece, at, at + len(piece), heading, columns))
     return tuple(chunks)
 
 
-def _pieces(block: str, size: int, overlap: int) -> list[tuple[int, str]]:
+def _tables(text: str, size: int) -> list[_Table]:
+    found = (_Table(match[1], match.end(1), match.end()) for match in _TABLE.finditer(text))
+    return [table for table in found if len(table.columns) <= size]
+
+
+def _pieces(block: str, size: int, overlap: int, tables: Sequence[_Table]) -> list[tuple[int, str]]:
     from semantic_text_splitter import MarkdownSplitter
 
     shrink = 1 - DENSE_SHRINK * len(_DENSE.findall(block)) / max(1, len(block))
     capacity = max(1, round(size * shrink))
+    repeated = (len(t.columns) for t in tables if len(t.columns) + t.end - t.start > capacity)
+    capacity -= min(max(repeated, default=0), capacity // 2)
     pieces: list[tuple[int, str]] = MarkdownSplitter(
         capacity, min(round(overlap * shrink), capacity - 1)
     ).chunk_indices(block)

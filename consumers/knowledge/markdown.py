@@ -18,6 +18,7 @@ class Kind(StrEnum):
     HEADING = "heading"
     PROSE = "prose"
     ITEM = "item"  # of a list
+    COLUMNS = "columns"  # of a table: their names, its first line
     ROW = "row"  # of a table
     CODE = "code"
     NOISE = "noise"  # blank, rulers, fences, front matter, pictures
@@ -43,6 +44,7 @@ _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+\S")
 _HEADING_OR_FENCE = re.compile(r"^(?:[ \t>]{0,16}(`{3,}|~{3,}).*|[ ]{0,3}#{1,6}[ \t]+\S.*)", re.MULTILINE)
 _ITEM = re.compile(r"[ \t>]{0,64}(?:[-*+•·▪◦–—]|\d{1,3}[.)]|\(\d{1,3}\))[ \t]+(?:\[[ xX]\][ \t]+)?(\S.*)")
 _RULER = re.compile(r"[\s|:=*_+~\-─-╿]*\Z")
+_TABLE_RULE = re.compile(r"[ \t]{0,64}\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t\r]*(?:\n|\Z)")
 _QUOTE = re.compile(r"[ \t>]{0,64}")
 _META = re.compile(r"[\s#\-]|[\w:.\-]{1,80}:")
 _CODE = re.compile(  # what a piece that begins within a code block shows
@@ -119,17 +121,17 @@ def lines(text: str) -> Iterator[Line]:
             fence = mark[1]
             yield Line(Kind.NOISE, start, "")
         else:
-            yield _line(start, raw)
+            yield _line(start, raw, ruled=_TABLE_RULE.match(text, match.end()) is not None)
 
 
-def _line(start: int, raw: str) -> Line:
+def _line(start: int, raw: str, *, ruled: bool) -> Line:
     if _RULER.match(raw) or _ADMONITION.match(raw):
         return Line(Kind.NOISE, start, "")
     if _HEADING.match(raw):
         return _heading(start, raw)
     if raw.lstrip().startswith("|") and raw.count("|") > 1:
         cells = (plain(cell) for cell in raw.strip().strip("|").split("|"))
-        return Line(Kind.ROW, start, " | ".join(cell for cell in cells if cell))
+        return Line(Kind.COLUMNS if ruled else Kind.ROW, start, " | ".join(cells).strip())
     if _CODE.match(raw):
         return Line(Kind.CODE, start, raw)
     if item := _ITEM.match(raw):

@@ -8,12 +8,12 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
-import importlib.util
 import io
 import math
 from pathlib import Path
 from typing import Any, Final
 
+from consumers.extras import OCR
 from consumers.knowledge import ocr_cyrillic
 from consumers.knowledge.ocr_lines import SURE, Line, believed, in_reading_order, is_foreign
 from consumers.knowledge.parsed import Limits
@@ -41,9 +41,7 @@ class UnreadablePicture(Exception):  # noqa: N818 - named as a person would say 
 
 def why_unread() -> str | None:
     """Why pictures are not read here, None when they are. Loads nothing."""
-    if all(importlib.util.find_spec(name) for name in ("rapidocr", "onnxruntime")):
-        return None
-    return "pictures are not read: install the ocr extra (pip install 'streamlane[ocr]')"
+    return f"pictures are not read: {OCR.how}" if OCR.absent else None
 
 
 async def read_words(data: bytes, *, timeout: float, memory_mb: int) -> str:

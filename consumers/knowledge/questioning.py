@@ -89,7 +89,7 @@ def _language(text: str, language: str | None) -> str:
 
 def _is_list(source: Source) -> bool:
     first = next(iter(sentences(source.text[:MAX_TEXT], kinds=set(Kind))), None)
-    return first is not None and first.kind in (Kind.ITEM, Kind.ROW, Kind.CODE)
+    return first is not None and first.kind in (Kind.ITEM, Kind.COLUMNS, Kind.ROW, Kind.CODE)
 
 
 def _last_sentence(source: Source) -> str:

@@ -17,7 +17,6 @@ ESCAPED = re.compile(r"\\([#!.~\-+=_*>\[\](){}<&])")
 PADDING = re.compile(r"[ \t]{2,}")
 RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 BLANK_LINES = re.compile(r"\n{3,}")
-ROWS_BELOW_A_HEADER = 25
 DEEPEST = 50  # elements within each other; at 64 the converter leaves out, without a word, what lies deeper
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)\b[^<>]{0,4000}>", re.IGNORECASE)
@@ -118,14 +117,14 @@ def _without_unspoken(html: str) -> str:
 
 
 def tidy(markdown: str) -> str:
-    """Without escapes, addresses and padding, which cost room in a chunk and say nothing; long tables in parts."""
+    """Without escapes, addresses and padding, which cost room in a chunk and say nothing."""
     text = LINK.sub(r"\1", PICTURE.sub(r"\1", markdown))
     return BLANK_LINES.sub("\n\n", "\n".join(_tidy_lines(text))).strip()
 
 
 def _tidy_lines(text: str) -> list[str]:
     lines: list[str] = []
-    header, rule, rows, fenced = "", "", 0, False
+    in_table = fenced = False
     for raw in text.split("\n"):
         fenced ^= raw.startswith("```")
         if fenced or "$" in raw:  # code, and formulas, whose backslashes mean something
@@ -133,17 +132,12 @@ def _tidy_lines(text: str) -> list[str]:
             continue
         line = ESCAPED.sub(r"\1", raw).rstrip()
         if not line.startswith("|"):
-            header = ""
+            in_table = False
         elif RULE.fullmatch(line) and lines and lines[-1].startswith("|"):
+            in_table = True
             lines[-1] = PADDING.sub(" ", lines[-1])
-            header, rule, rows = lines[-1], "| --- " * (line.count("|") - 1) + "|", -1
-        if header:
-            rows += 1
-            if rows > ROWS_BELOW_A_HEADER:
-                lines += ["", header, rule]
-                rows = 1
-            line = PADDING.sub(" ", line) if rows else rule
-        lines.append(line)
+            line = "| --- " * (line.count("|") - 1) + "|"
+        lines.append(PADDING.sub(" ", line) if in_table else line)
     return lines
 
 

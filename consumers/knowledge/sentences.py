@@ -54,7 +54,7 @@ def sentences(
     )
 
 
-_WHOLE: Final = frozenset({Kind.HEADING, Kind.ROW, Kind.CODE})
+_WHOLE: Final = frozenset({Kind.HEADING, Kind.COLUMNS, Kind.ROW, Kind.CODE})
 
 
 def split_sentences(paragraph: str) -> Iterator[str]:

@@ -6,10 +6,10 @@ read that could be stale by then. Other processes wait in line through the busy 
 """
 
 import asyncio
-import errno
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, Final, Self
 from weakref import WeakSet
 
@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
+from pipeline.room import is_full
 from pipeline.store.visits import VisitedConnection
 
 BUSY_S: Final = 30.0
@@ -159,7 +160,7 @@ def store_errors(url: URL) -> Iterator[None]:
     except DBAPIError as error:
         cause = error.orig
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL or getattr(cause, "errno", None) == errno.ENOSPC:
+        if is_full(cause, Path(url.database or "")):
             raise StoreFull(f"no room for {url.database}: free space on its disk, then repeat") from error
         if code in _AWAY or error.connection_invalidated:
             raise StoreUnavailable(f"{url.database} cannot be used: {cause}") from error

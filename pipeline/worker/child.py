@@ -35,6 +35,7 @@ def main(descriptor: int, parent: int) -> None:
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     _end_with(parent)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # a kill loses no line
     calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(channel, calls), daemon=True).start()
     sys.path[:] = pickle.loads(calls.get())  # noqa: S301 - from our own parent
@@ -130,11 +131,19 @@ def _adopt(module: str | None, path: str | None) -> None:
     import runpy
 
     adopted = type(sys)("__mp_main__")
+    vars(adopted)["being_read_by_a_child"] = module or path  # a pipeline that it opens meanwhile is refused
     sys.modules["__mp_main__"] = sys.modules["__main__"] = adopted
-    if module is not None:
-        adopted.__dict__.update(runpy.run_module(module, run_name="__mp_main__", alter_sys=False))
-    else:
-        adopted.__dict__.update(runpy.run_path(str(path), run_name="__mp_main__"))
+    try:
+        if module is not None:
+            names = runpy.run_module(module, run_name="__mp_main__", alter_sys=False)
+        else:
+            names = runpy.run_path(str(path), run_name="__mp_main__")
+    except BaseException:
+        del sys.modules["__mp_main__"]  # the next call reads it again, and says the same
+        raise
+    finally:
+        del vars(adopted)["being_read_by_a_child"]
+    vars(adopted).update(names)
 
 
 def _raised(error: BaseException) -> Answer:

@@ -9,7 +9,7 @@ import structlog
 
 from contracts.jobs import Job, JobPayload
 from contracts.options import check_seconds
-from contracts.outcomes import Outcome, Retry, Snooze
+from contracts.outcomes import Retry, Snooze
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.broker import Broker, Delivery, Settlement
@@ -25,7 +25,7 @@ from pipeline.worker.attempt import Attempt
 from pipeline.worker.control import AttemptControl
 from pipeline.worker.flusher import Flusher
 from pipeline.worker.invoke import Rooms, calmed, invoke, place
-from pipeline.worker.verdict import End, decide
+from pipeline.worker.verdict import End, decide, failure
 
 SUSPECT_CRASHES: Final = 2
 SUSPECT_SNOOZE_S: Final = 1.0
@@ -183,9 +183,12 @@ class Executor:
             finally:
                 attempt.stop_clock()
             said = await calmed(attempt, said)
-            if isinstance(said, BaseException) and not isinstance(said, Outcome) and not context.cancelled:
+            if (failed := failure(attempt, said)) is not None:
                 log.warning(
-                    "attempt failed", error=describe(said), retried=context.retried, stack=stack(said)
+                    "attempt failed",
+                    error=failed.reason if isinstance(failed, Retry) else describe(failed),
+                    retried=context.retried,
+                    stack=stack(said) if isinstance(said, BaseException) else "",
                 )
             return said
 
@@ -196,6 +199,7 @@ class Executor:
             return decide(attempt, job, said, delay=delay, now=now)
         except Exception as error:  # noqa: BLE001 - whatever an outcome holds that no outcome should
             reason = f"the handler gave a {type(said).__name__} that cannot be used: {describe(error)}"
+            log.warning("attempt failed", job=job.id, type=job.type, error=reason, retried=job.retried)
             return decide(attempt, job, Retry(reason=reason), delay=delay, now=now)
 
     async def _confirm(self, end: End) -> None:

@@ -13,7 +13,8 @@ from contracts.jobs import JobPayload
 from pipeline.errors import ConfigurationError
 from pipeline.handlers import Context, Handler
 from pipeline.worker.attempt import Attempt, Told
-from pipeline.worker.offload import ChildPool, ChildTimeout
+from pipeline.worker.offload import ChildPool
+from pipeline.worker.process import ChildTimeout
 
 Place = Literal["loop", "thread", "process"]
 
@@ -29,7 +30,9 @@ class Rooms:
     def of(cls, slots: int) -> Self:
         """Make room for `slots` handlers; what is not used costs nothing."""
         slots = max(slots, 1)
-        return cls(ThreadPoolExecutor(slots, thread_name_prefix="streamlane handler"), ChildPool(slots))
+        return cls(
+            ThreadPoolExecutor(slots, thread_name_prefix="streamlane handler"), ChildPool(slots, aloud=True)
+        )
 
     async def close(self) -> None:
         """End the children and the threads that are idle; a thread that is busy ends with its handler."""

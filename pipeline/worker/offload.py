@@ -7,16 +7,11 @@ Children are fresh interpreters (never a fork of this threaded one), kept warm b
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import math
 import os
 import pickle
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from collections import deque
@@ -25,186 +20,41 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline.errors import ConfigurationError
+from pipeline.worker.process import Child, ChildDied, ChildError, ChildOutOfMemory, ChildTimeout
+
 R = TypeVar("R")
 
-HEADER_BYTES = 8
 START_S = 60
-GONE_S = 5
 WATCH_S = 0.05
 CALLS_PER_CHILD = 200
 WARM_MB = 512
-STDERR_TAIL = 2048
-STDERR_LIMIT = 16 << 20
 OUT_OF_MEMORY = ("memory allocation of", "std::bad_alloc", "MemoryError")  # how native code says it
-
-
-class ChildFailure(Exception):  # noqa: N818 - named by what happened
-    """The call has no answer of its own: something happened to the process that ran it.
-
-    Each kind is one of the standard library too, so that a caller needs no other name than `run_in_child`.
-    """
-
-
-class ChildTimeout(ChildFailure, TimeoutError):  # noqa: N818
-    """The call took longer than `seconds` and its process was killed."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"the call took longer than {self.seconds:g} s and its process was killed"
-
-
-class ChildOutOfMemory(ChildFailure, MemoryError):  # noqa: N818
-    """The process wanted more than `memory_mb` and was stopped."""
-
-    def __init__(self, memory_mb: int) -> None:
-        super().__init__(memory_mb)
-        self.memory_mb = memory_mb
-
-    def __str__(self) -> str:
-        return f"the call needed more than {self.memory_mb} MiB of memory and its process was stopped"
-
-
-class ChildDied(ChildFailure, ChildProcessError):  # noqa: N818
-    """The process ended by itself: `code` is its exit code, or minus the signal that killed it."""
-
-    def __init__(self, code: int, stderr: str = "") -> None:
-        super().__init__(code, stderr)
-        self.code, self.stderr = code, stderr
-
-    @property
-    def signal(self) -> int | None:
-        return -self.code if self.code < 0 else None
-
-    def __str__(self) -> str:
-        how = f"was killed by signal {-self.code}" if self.code < 0 else f"exited with code {self.code}"
-        return f"the process of the call {how}" + (f": {self.stderr}" if self.stderr else "")
-
-
-class ChildError(ChildFailure):
-    """The function raised something that cannot travel: its type's name and its text instead."""
-
-    def __init__(self, type_name: str, text: str) -> None:
-        super().__init__(type_name, text)
-        self.type_name, self.text = type_name, text
-
-    def __str__(self) -> str:
-        return f"{self.type_name}: {self.text}"
-
-
-class _Child:
-    """One process, its socket and its stderr. Holds nothing of an event loop, so that any loop may use it."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self._socket, theirs = socket.socketpair()
-        self._socket.setblocking(False)
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        fcntl.fcntl(self._stderr, fcntl.F_SETFL, os.O_APPEND)  # so that cutting it back leaves no hole
-        # The kernel ties a child to the thread that started it: only the main thread lives as long as the process.
-        parent = os.getpid() if threading.current_thread() is threading.main_thread() else 0
-        script = str(Path(__file__).with_name("child.py"))
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own script
-                [sys.executable, "-P", "-X", "faulthandler", script, str(theirs.fileno()), str(parent)],
-                stdin=subprocess.DEVNULL,
-                stdout=self._stderr,
-                stderr=self._stderr,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        """Kill the process and whatever it started. It may take a moment to be gone."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, of a zombie
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    async def send(self, body: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(ConnectionError):  # a dead child is noticed by receive, which knows why
-            await loop.sock_sendall(self._socket, len(body).to_bytes(HEADER_BYTES))
-            await loop.sock_sendall(self._socket, body)
-
-    async def receive(self) -> Any:
-        """The next message. Raises ChildDied when there will be none."""
-        header = await self._read(HEADER_BYTES)
-        return pickle.loads(await self._read(int.from_bytes(header)))  # noqa: S301 - from our own process
-
-    async def _read(self, size: int) -> bytearray:
-        loop, read = asyncio.get_running_loop(), bytearray(size)
-        left = memoryview(read)
-        while left:
-            try:
-                got = await loop.sock_recv_into(self._socket, left)
-            except ConnectionError:
-                got = 0
-            if not got:
-                self.kill()
-                raise ChildDied(await self.gone(), self._last_words())
-            left = left[got:]
-        return read
-
-    async def gone(self) -> int:
-        """Wait until the killed process is gone and return its code. The socket ends just before it does."""
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(GONE_S):
-                while await loop.sock_recv(self._socket, 1 << 20):
-                    pass
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
-        return self._process.poll() or 0
-
-    def reap(self) -> None:
-        """Let go of a killed process, from whatever thread, without an event loop."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=GONE_S)
-        self._socket.close()
-        self._stderr.close()
-
-    def used_mb(self) -> float:
-        """Memory in use, MiB; 0 when the process is gone. Cuts back what it has written meanwhile."""
-        import psutil
-
-        if os.fstat(self._stderr.fileno()).st_size > STDERR_LIMIT:
-            os.ftruncate(self._stderr.fileno(), 0)
-        try:
-            return float(psutil.Process(self._process.pid).memory_info().rss) / (1 << 20)
-        except psutil.Error:
-            return 0
-
-    def _last_words(self) -> str:
-        size = os.fstat(self._stderr.fileno()).st_size
-        return (
-            os.pread(self._stderr.fileno(), STDERR_TAIL, max(0, size - STDERR_TAIL))
-            .decode(errors="replace")
-            .strip()
-        )
 
 
 class ChildPool:
     """At most `size` children, started when needed and kept for the next call.
 
     A child serves `calls_per_child` calls, and no further one after a call that left it above `warm_mb`.
-    May be used from several event loops and threads; `close` it from one of them.
+    `aloud`, what they print is heard. May be used from several event loops and threads; `close` it from one of them.
     """
 
     def __init__(
-        self, size: int, *, calls_per_child: int = CALLS_PER_CHILD, warm_mb: float = WARM_MB
+        self,
+        size: int,
+        *,
+        aloud: bool = False,
+        calls_per_child: int = CALLS_PER_CHILD,
+        warm_mb: float = WARM_MB,
     ) -> None:
         if size < 1:
             raise ValueError(f"a pool of {size} children can run nothing; give a size of at least 1")
-        self._free, self._calls_per_child, self._warm_mb = size, calls_per_child, warm_mb
+        self._free, self._aloud = size, aloud
+        self._calls_per_child, self._warm_mb = calls_per_child, warm_mb
         self._lock = threading.Lock()
         self._waiting: deque[Future[None]] = deque()
-        self._idle: list[_Child] = []
-        self._children: set[_Child] = set()
+        self._idle: list[Child] = []
+        self._children: set[Child] = set()
         self._closed = False
         weakref.finalize(self, _end_all, self._children, os.getpid())  # also at the interpreter's exit
 
@@ -217,6 +67,7 @@ class ChildPool:
         interpreter and libraries included. Cancelling the caller kills the child.
         Raises ChildTimeout, ChildOutOfMemory, ChildDied, and ChildError for an exception that cannot be pickled.
         """
+        refuse_while_read()
         request = _request(fn, args, timeout, memory_mb)
         async with self._slot():
             child = await self._ready_child()
@@ -278,7 +129,7 @@ class ChildPool:
                     self._free -= 1
                     turn.set_result(None)
 
-    async def _ready_child(self) -> _Child:
+    async def _ready_child(self) -> Child:
         while self._idle:
             child = self._idle.pop()
             if child.alive:
@@ -286,7 +137,7 @@ class ChildPool:
             await self._retire(child)
         if self._closed:
             raise RuntimeError("the pool of child processes is closed; open a new one")
-        child = _Child()
+        child = Child(aloud=self._aloud)
         self._children.add(child)
         try:
             async with asyncio.timeout(START_S):
@@ -300,7 +151,7 @@ class ChildPool:
             raise
         return child
 
-    async def _retire(self, child: _Child) -> None:
+    async def _retire(self, child: Child) -> None:
         """Kill at once; then wait till it is gone, even when the caller is cancelled again."""
         child.kill()
         try:
@@ -333,7 +184,19 @@ def _default_pool(_process: int) -> ChildPool:
     return ChildPool(os.cpu_count() or 1)
 
 
-def _end_all(children: set[_Child], owner: int) -> None:
+def refuse_while_read() -> None:
+    """Refuse to work in a child process that only reads the main module: it would do all over again what started it.
+
+    Raises ConfigurationError naming what is missing there.
+    """
+    if name := getattr(sys.modules["__main__"], "being_read_by_a_child", None):
+        raise ConfigurationError(
+            f"{name} is read by each child process that runs one of its functions, so what it starts belongs under"
+            ' `if __name__ == "__main__":`'
+        )
+
+
+def _end_all(children: set[Child], owner: int) -> None:
     if os.getpid() != owner:  # a fork of the owner has copies of them, and no right to them
         return
     for child in tuple(children):
@@ -366,7 +229,7 @@ def _main_module() -> tuple[str | None, str | None]:
     raise TypeError("a function typed at a prompt cannot be sent to a child process; define it in a file")
 
 
-async def _answer(child: _Child, request: bytes, timeout: float, memory_mb: int | None) -> tuple[str, Any]:
+async def _answer(child: Child, request: bytes, timeout: float, memory_mb: int | None) -> tuple[str, Any]:
     """Send, then wait for the answer, the end of the time or of the memory, whichever comes first."""
     watch = asyncio.create_task(_watch(child, memory_mb))
     try:
@@ -382,10 +245,12 @@ async def _answer(child: _Child, request: bytes, timeout: float, memory_mb: int 
         raise
     finally:
         watch.cancel()
+        child.pass_on()
 
 
-async def _watch(child: _Child, memory_mb: int | None) -> None:
-    """Kill the child when it uses too much, and return; the answer then never comes."""
-    while child.used_mb() <= (memory_mb or math.inf):  # noqa: ASYNC110 - nothing announces memory
+async def _watch(child: Child, memory_mb: int | None) -> None:
+    """Pass on what the child says. Kill it when it uses too much, and return; the answer then never comes."""
+    while child.used_mb() <= (memory_mb or math.inf):
+        child.pass_on()
         await asyncio.sleep(WATCH_S)
     child.kill()

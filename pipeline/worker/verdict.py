@@ -25,6 +25,13 @@ def decide(attempt: Attempt, job: Job, said: object, *, delay: RetryDelay, now: 
     return settle(attempt.delivery, job, _meant(attempt, said), delay=delay, now=now)
 
 
+def failure(attempt: Attempt, said: object) -> BaseException | None:
+    """Return what failed without the handler's own word for it; nothing when it was told that it is not wanted."""
+    if isinstance(said, Outcome) or attempt.told in {Told.CANCEL, Told.LOST, Told.SHUTDOWN}:
+        return None
+    return _meant(attempt, said)
+
+
 def _meant(attempt: Attempt, said: object) -> BaseException | None:
     if isinstance(said, Outcome):
         return said

@@ -12,7 +12,9 @@ from consumers.knowledge.answering import (
     ExtractiveWriter,
     Passage,
 )
+from consumers.knowledge.chunking import split
 from consumers.knowledge.embedding import LocalEmbedder
+from consumers.knowledge.texts import convert
 
 POOLS = Passage(
     "pools.md",
@@ -91,6 +93,34 @@ async def test_every_mark_has_its_citation_and_the_answer_stays_short(writer: An
     assert len(marks) <= MOST_PARTS
     assert len(answer.text) <= MOST_PARTS * (LONGEST_PART + 10)
     assert {citation.path for citation in answer.citations} <= {p.path for p in passages[:MAX_PASSAGES]}
+
+
+ORDERS = "id,customer_company_name,delivery_address_line,contact_email,order_total\n" + "".join(
+    f'{n},Northwind Traders Branch {n},"{n} Harbour Street",{"" if n % 3 else f"{n}@northwind.example"},{1000 + 22.5 * n:.2f}\n'
+    for n in range(1, 301)
+)
+
+
+@pytest.mark.parametrize(("branch", "total"), [(123, "3767.50"), (7, "1157.50"), (298, "7705.00")])
+async def test_a_row_of_a_long_table_answers_under_the_names_of_its_columns(
+    writer: AnswerWriter, branch: int, total: str
+):
+    text, _, _ = convert(ORDERS, "text/csv")
+    chunks = [chunk.text for chunk in split(text)]
+    there = next(at for at, chunk in enumerate(chunks) if f"Branch {branch} " in chunk)
+    found = "\n\n".join(chunks[max(0, there - 1) : there + 2])  # as a search shows it, with its neighbours
+    question = f"What is the order total of Northwind Traders Branch {branch}?"
+    answer = await writer.compose(question, [Passage("orders.csv", found, 0.9), *PASSAGES])
+    first = answer.text.splitlines()[0]
+    assert f"customer_company_name: Northwind Traders Branch {branch} ·" in first
+    assert f"order_total: {total} [1]" in first
+    assert f"id: {branch} ·" in first
+
+
+async def test_rows_whose_columns_are_not_known_are_told_without_names(writer: AnswerWriter):
+    rows = Passage("old.csv", "| 7 | Branch 7 | 12.50 |\n| 8 | Branch 8 | 13.50 |\n", 0.9)
+    answer = await writer.compose("What is the total of Branch 8?", [rows])
+    assert answer.text == "8 | Branch 8 | 13.50 [1]"
 
 
 async def test_the_same_question_has_the_same_answer(writer: AnswerWriter):

@@ -6,6 +6,7 @@ import time
 import pytest
 from consumers.knowledge import chunking
 from consumers.knowledge.chunking import BLOCK, TooManyChunks, split
+from consumers.knowledge.rendering import table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ fragments = st.sampled_from(
         "文字。",
         "```\n",
         "| a | b |\n",
+        "| - | - |\n",
         "- item\n",
         "\n\n",
         "é👩‍👩‍👧 ",
@@ -55,8 +57,8 @@ texts = st.one_of(st.text(max_size=300), st.lists(fragments, max_size=60).map(""
 def test_every_piece_is_exactly_what_stands_at_its_place(text: str, size: int, overlap: int):
     for index, chunk in enumerate(split(text, size=size, overlap=min(overlap, size - 1))):
         assert chunk.index == index
-        assert text[chunk.start : chunk.end] == chunk.text
-        assert 0 < len(chunk.text) <= size
+        assert chunk.text == chunk.columns + text[chunk.start : chunk.end]
+        assert 0 < chunk.end - chunk.start <= size
 
 
 @given(texts)
@@ -73,7 +75,7 @@ def test_no_word_is_lost_between_pieces(text: str):
 def test_a_long_text_is_cut_into_blocks_without_losing_a_place(text: str):
     text *= 1 + 3 * BLOCK // max(1, len(text))
     chunks = split(text)
-    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert all(chunk.columns + text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
     assert all(first.end <= second.start for first, second in itertools.pairwise(chunks))
 
 
@@ -100,6 +102,30 @@ def test_what_is_embedded_names_the_headings_once_and_leaves_the_marks_out():
     assert inner.context().startswith("Guide › Links\n")
 
 
+@pytest.mark.parametrize("columns", [3, 12, 40])
+def test_every_piece_of_a_long_table_begins_with_the_names_of_its_columns(columns: int):
+    header = [f"column_{n}" for n in range(columns)]
+    rows = [[f"value {row} {n}" for n in range(columns)] for row in range(300)]
+    text = f"# Orders\n\nAll of them:\n\n{table([header, *rows])}\n\nThat was all.\n"
+    names = "| " + " | ".join(header) + " |\n| --- "
+    with_rows = [chunk for chunk in split(text) if "| value" in chunk.text]
+    assert len(with_rows) > 10
+    assert all(chunk.text.count(names) == 1 for chunk in with_rows)
+    assert max(len(chunk.text) for chunk in with_rows) <= 1.5 * chunking.SIZE
+    assert any("That was all" in chunk.text for chunk in split(text))
+
+
+def test_a_row_too_long_for_a_piece_still_stands_under_its_columns():
+    text = table([["id", "story"], *[[str(n), f"Once {n} upon a time. " * 60] for n in range(5)]])
+    assert all(chunk.text.startswith("| id | story |") for chunk in split(text))
+
+
+def test_columns_too_many_for_a_piece_are_not_repeated():
+    header = [f"a_rather_long_name_of_a_column_{n}" for n in range(60)]
+    chunks = split(table([header, *[[str(n)] * 60 for n in range(100)]]))
+    assert sum(header[-1] in chunk.text for chunk in chunks) == 1
+
+
 def test_ideographs_get_shorter_pieces_because_they_take_more_tokens():
     latin = max(len(chunk.text) for chunk in split("Words and more words here. " * 200))
     chinese = max(len(chunk.text) for chunk in split("这里有很多文字。" * 400))
@@ -124,9 +150,11 @@ def test_a_fence_alone_is_no_piece():
         "\n" * 1_000_000,
         "[" * 500_000,
         "| a | b |\n" * 100_000,
+        "| a | b |\n| - | - |\n" * 50_000,
+        "| a | b |\n| - | - |\n| c | d |\n\n" * 30_000,
         "- x\n" * 100_000,
     ],
-    ids=["one word", "no stop", "newlines", "brackets", "table", "list"],
+    ids=["one word", "no stop", "newlines", "brackets", "table", "rules", "tables", "list"],
 )
 def test_a_pathological_text_is_cut_in_linear_time(text: str):
     began = time.process_time()

@@ -1,6 +1,7 @@
 """The command line on bad input: exit code 2 and the nearest valid name, before anything starts."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,21 @@ def test_a_script_is_told_of_its_misuse_as_json(args: list[str], said: str, tmp_
     assert said in done.json["error"]
     assert done.json["code"] == "usage"
     assert done.err
+
+
+def test_a_file_behind_a_folder_that_may_not_be_entered_is_not_called_missing(tmp_path: Path) -> None:
+    under = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if under and not shutil.which(under[0]):
+        pytest.skip("root enters every folder, and there is no setpriv to take that from it")
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    (locked / "x.txt").write_text("words")
+    locked.chmod(0)
+    path = str(locked / "x.txt")
+    done = streamlane("ingest", path, "--json", data_dir=tmp_path / "data", under=under)
+    locked.chmod(0o700)
+    assert done.code == 2, done
+    assert "no permission" in done.json["error"]
 
 
 def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(t
         opened = Session(pipeline, services)
         (waiting,) = await bring_in(opened, "test", [path], wait=False, limit=1, quiet=True)
         page = await pipeline.inspector.tasks("default", JobState.PENDING)
-        said = await cancel_job(opened, page.records[0].job.id)
+        said = await cancel_job(pipeline, page.records[0].job.id)
     assert (waiting.fate.status, said) == (ParseStatus.PENDING, "cancelled")
     (again,) = await ingest(path)
     assert (again.entry, again.fate.status) == (Entry.RETRIED, ParseStatus.COMPLETED)

@@ -52,6 +52,7 @@ def test_the_fast_way_finds_the_same_headings(text: str):
         ("12) twelfth", Kind.ITEM, "twelfth"),
         ("• пункт", Kind.ITEM, "пункт"),
         ("| a | **b** |", Kind.ROW, "a | b"),
+        ("| a | | c |", Kind.ROW, "a |  | c"),
         ("|---|:-:|", Kind.NOISE, ""),
         ("> quoted [link](https://example.com 'title')", Kind.PROSE, "quoted link"),
         ("![picture](a.png)", Kind.NOISE, ""),
@@ -68,6 +69,13 @@ def test_a_line_is_judged_by_how_it_begins(raw: str, kind: Kind, said: str):
 def test_front_matter_is_no_text():
     assert [line.text for line in lines("---\ntitle: A\ntags: [b]\n---\nText\n") if line.text] == ["Text"]
     assert [line.text for line in lines("---\nA ruler, then text.\n") if line.text] == ["A ruler, then text."]
+
+
+def test_the_line_above_the_rule_of_a_table_names_its_columns():
+    text = "| a | **b** |\n|---|:-:|\n| 1 | |\n\n| 2 | 3 |\n"
+    assert [(line.kind, line.text) for line in lines(text) if line.text] == [
+        (Kind.COLUMNS, "a | b"), (Kind.ROW, "1 |"), (Kind.ROW, "2 | 3"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("mark", ["[", "](", "*a ", "`a", "<a ", "{:", "_a ", "![", "[[", "~~", "\\", "<!--"])

@@ -88,7 +88,7 @@ async def children() -> AsyncIterator[None]:
 class TestAbsence:
     def test_without_the_extra_it_says_what_to_install(self, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-        assert why_unread() == "pictures are not read: install the ocr extra (pip install 'streamlane[ocr]')"
+        assert "install the ocr extra (uv run --extra ocr streamlane …" in str(why_unread())
 
     @needs_ocr
     def test_with_the_extra_there_is_nothing_to_say(self):

@@ -162,11 +162,6 @@ class TestTables:
     def test_rows_of_different_lengths_are_filled_up(self, read):
         assert read("a.tsv", "a\tb\n1\n").text == "| a | b |\n| --- | --- |\n| 1 | |"
 
-    def test_a_long_table_says_its_columns_again(self, read):
-        text = read("a.csv", "name,age\n" + "Ann,30\n" * 60).text
-        assert text.count("| name | age |\n| --- | --- |") == 3
-        assert text.count("| Ann | 30 |") == 60
-
 
 class TestDeepPages:
     @pytest.mark.parametrize("depth", [60, 5000])

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,17 @@ class Said:
         return value
 
 
-def streamlane(*args: str, data_dir: Path, timeout: float = 100, env: Mapping[str, str] = {}) -> Said:
-    """Run a command to its end."""
+def streamlane(
+    *args: str,
+    data_dir: Path,
+    timeout: float = 100,
+    env: Mapping[str, str] = {},
+    flags: Sequence[str] = (),
+    under: Sequence[str] = (),
+) -> Said:
+    """Run a command to its end, with these flags of the interpreter, `under` a program that starts others."""
     done = subprocess.run(
-        _command(args),
+        [*under, *_command(args, flags)],
         check=False,
         cwd=ROOT,
         env=_environment(data_dir, env),
@@ -56,8 +63,8 @@ def start_streamlane(
         )
 
 
-def _command(args: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-c", "from consumers.cli import main; main()", *args]
+def _command(args: tuple[str, ...], flags: Sequence[str] = ()) -> list[str]:
+    return [sys.executable, *flags, "-c", "from consumers.cli import main; main()", *args]
 
 
 def _environment(data_dir: Path, env: Mapping[str, str]) -> dict[str, str]:

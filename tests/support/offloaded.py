@@ -6,6 +6,8 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 
@@ -83,6 +85,12 @@ def interrupt_itself() -> str:
 
 def unpicklable() -> object:
     return lambda: None
+
+
+def talk(word: str, seconds: float = 0) -> None:
+    print(f"{word} to stdout")
+    print(f"{word} to stderr", file=sys.stderr)
+    threading.Event().wait(seconds)
 
 
 def repeat(text: bytes, times: int) -> bytes:

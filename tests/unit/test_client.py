@@ -1,6 +1,7 @@
 """Producing: what may be asked for, what is refused, and how waiting ends."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf, nan
 from typing import Any
 
@@ -27,6 +28,7 @@ from pipeline.runtime import Pipeline
 from pipeline.testing import Scripted
 
 from tests.support.jobs import Work, handles, record, working
+from tests.support.waiting import wait_until
 from tests.support.work import apart
 
 with apart():
@@ -263,3 +265,20 @@ async def test_waiting_has_a_limit_and_the_job_goes_on(pipeline: Pipeline) -> No
     with pytest.raises(WaitTimeout, match="it goes on"):
         await pipeline.wait(receipt.id, timeout=0.05)
     assert (await record(pipeline, receipt.id)).state is JobState.PENDING
+
+
+async def test_who_waits_in_vain_is_told_how_far_the_job_is_and_whether_anybody_works_on_it(
+    pipeline: Pipeline,
+) -> None:
+    receipt = await pipeline.enqueue(Work())
+    with pytest.raises(WaitTimeout, match=r"pending, attempt 1 of 4; no worker of pool core lives$"):
+        await pipeline.wait(receipt.id, timeout=0.05)
+    async with working(pipeline, handles(Scripted(ValueError("no")), retry=lambda _: 60)):
+        await wait_until(pipeline.inspector.workers, describe="the worker is known")
+        await wait_until(partial(failed, pipeline, receipt.id), describe="it has failed once")
+        with pytest.raises(WaitTimeout, match=r"retry, attempt 2 of 4, last error: ValueError: no$"):
+            await pipeline.wait(receipt.id, timeout=0.05)
+
+
+async def failed(pipeline: Pipeline, job_id: str) -> bool:
+    return (await record(pipeline, job_id)).state is JobState.RETRY

@@ -1,5 +1,6 @@
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.strategies import jobs, json_values
 
 @given(jobs)
 def test_every_envelope_comes_back_as_it_went(job: Job) -> None:
-    assert decode(encode(job), job.queue) == job
+    assert decode(encode(job), job.queue) == replace(job, enqueued_at=job.enqueued_at or job.root_at)
 
 
 @given(jobs)

@@ -257,6 +257,46 @@ async def test_a_retry_policy_that_gives_no_wait_is_replaced_by_the_usual_one(
     assert found.due_at - found.job.last_failed_at == pytest.approx(5000, abs=500)
 
 
+@pytest.mark.parametrize(
+    ("way", "error"),
+    [
+        ("raise", "ValueError: no"),
+        ("hang", "timed out after 0.05 s"),
+        ("overrun", "timed out after 0.05 s"),
+        ("return", "TypeError: the handler returned int; return nothing or an outcome"),
+    ],
+)
+async def test_each_failed_attempt_is_told_to_the_log(pipeline: Pipeline, way: str, error: str) -> None:
+    async def handler(_job: Work, ctx: Context) -> Any:
+        match way:
+            case "raise":
+                raise ValueError("no")
+            case "hang":
+                await for_ever()
+            case "overrun":
+                with contextlib.suppress(asyncio.CancelledError):
+                    await for_ever()
+        return 42 if way == "return" else None
+
+    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+        found = await run_once(pipeline, handler, wanted=JobState.RETRY, timeout=0.05)
+    (line,) = [line for line in lines if line["event"] == "attempt failed"]
+    assert (line["log_level"], line["error"], line["retried"]) == ("warning", error, 0)
+    assert (line["job"], line["type"]) == (found.job.id, "support:work")
+    assert found.job.last_error == error
+
+
+@pytest.mark.parametrize("said", [None, Snooze(30), Skip("pointless"), Retry(after=30), Cancel("no")])
+async def test_what_a_handler_means_is_no_failure_to_the_log(
+    pipeline: Pipeline, said: BaseException | None
+) -> None:
+    states = [JobState.COMPLETED, JobState.SCHEDULED, JobState.ARCHIVED, JobState.RETRY, JobState.CANCELLED]
+    wanted = dict(zip([type(None), Snooze, Skip, Retry, Cancel], states, strict=True))[type(said)]
+    with structlog.testing.capture_logs() as lines:
+        await run_once(pipeline, Scripted(said), wanted=wanted)
+    assert [line for line in lines if line["event"] == "attempt failed"] == []
+
+
 async def test_the_last_failure_archives_with_its_error(pipeline: Pipeline) -> None:
     found = await run_once(pipeline, Flaky(9, ValueError("no")), wanted=JobState.ARCHIVED, max_retry=0)
     assert (found.reason, found.job.last_error) == (ArchiveReason.EXHAUSTED, "ValueError: no")

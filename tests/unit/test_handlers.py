@@ -33,6 +33,12 @@ def test_a_model_that_is_no_job_type_is_refused() -> None:
         on(Plain, Scripted())
 
 
+@pytest.mark.parametrize("offload", ["thread", "proces", True])
+def test_a_place_that_is_none_is_refused_with_the_one_there_is(offload: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r'picture:scale: offload must be "process", or left out'):
+        on(Scale, function, offload=offload)
+
+
 def test_two_handlers_for_one_type_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="two handlers for job type 'picture:scale'"):
         HandlerTable([on(Scale, Scripted()), on(Scale, Scripted())])

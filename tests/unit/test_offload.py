@@ -12,15 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pipeline.worker.offload import (
-    ChildDied,
-    ChildError,
-    ChildOutOfMemory,
-    ChildPool,
-    ChildTimeout,
-    close_children,
-    run_in_child,
-)
+from pipeline.worker.offload import ChildPool, close_children, run_in_child
+from pipeline.worker.process import ChildDied, ChildError, ChildOutOfMemory, ChildTimeout
 
 from tests.support.offloaded import (
     add,
@@ -36,11 +29,13 @@ from tests.support.offloaded import (
     spin,
     spin_with_a_grandchild,
     take_at_once,
+    talk,
     unpicklable,
 )
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+GUARDED = 'if __name__ == "__main__": asyncio.run(main())'
 PROMPT = """
 import asyncio; from pipeline.worker.offload import run_in_child
 def one(): return 1
@@ -371,6 +366,36 @@ if __name__ == "__main__":
         assert (json.loads(out), err) == ({"ok": True}, "")
 
 
+class TestVoice:
+    async def test_what_is_printed_by_a_child_that_may_be_heard_is_heard(self, capfd):
+        pool = ChildPool(1, aloud=True)
+        await pool.run(talk, "one", timeout=20)
+        with pytest.raises(ChildTimeout):
+            await pool.run(talk, "two", 60, timeout=1)
+        await pool.close()
+        heard = capfd.readouterr()
+        assert heard.out == "one to stdout\ntwo to stdout\n"
+        assert heard.err == "one to stderr\ntwo to stderr\n"
+
+    async def test_it_is_heard_while_the_call_goes_on(self, tmp_path):
+        parent = start_script(
+            tmp_path,
+            """
+import asyncio
+from pipeline.worker.offload import ChildPool
+from tests.support.offloaded import talk
+
+asyncio.run(ChildPool(1, aloud=True).run(talk, "now", 600, timeout=600))
+""",
+        )
+        with parent:
+            assert parent.stdout
+            assert parent.stderr
+            assert await asyncio.to_thread(parent.stdout.readline) == "now to stdout\n"
+            assert await asyncio.to_thread(parent.stderr.readline) == "now to stderr\n"
+            parent.kill()
+
+
 class TestMain:
     def test_functions_and_classes_of_a_script_can_be_used(self, tmp_path):
         parent = start_script(
@@ -420,6 +445,45 @@ if __name__ == "__main__":
             check=False,
         )
         assert (done.stdout, done.stderr) == ("product\n", "")
+
+    @pytest.mark.parametrize("started", ["asyncio.run(main())", GUARDED])
+    def test_a_program_without_a_guard_is_told_to_put_one_instead_of_running_again(self, tmp_path, started):
+        parent = start_script(
+            tmp_path,
+            f"""
+import asyncio
+from contracts.jobs import JobPayload
+from pipeline import Pipeline, on
+
+class Resize(JobPayload, type="image:resize", queue="default", max_retry=1):
+    image_id: str
+
+def resize(job):
+    print("resizing", job.image_id)
+
+async def main():
+    async with Pipeline.open(data_dir="data") as pipeline:
+        receipt = await pipeline.enqueue(Resize(image_id="i1"))
+        handlers = [on(Resize, resize, offload="process", retry=lambda failures: 0)]
+        async with pipeline.workers(pools=["core"], handlers=handlers):
+            try:
+                await pipeline.wait(receipt.id, timeout=60)
+            except Exception as error:
+                print(error)
+        print(sum(queue.archived for queue in await pipeline.inspector.queues()))
+
+{started}
+""",
+        )
+        out, _ = parent.communicate(timeout=60)
+        *said, archived = out.splitlines()
+        if started == GUARDED:
+            assert (said, archived) == (["resizing i1"], "0")
+        else:
+            assert len(said) == 1, out
+            assert "script.py is read by each child process" in said[0]
+            assert said[0].endswith('belongs under `if __name__ == "__main__":`)')
+            assert archived == "1"
 
     def test_a_function_typed_at_a_prompt_is_refused_with_what_to_do(self, tmp_path):
         done = subprocess.run(

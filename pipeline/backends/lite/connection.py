@@ -76,7 +76,8 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite itself has ended it where the disk is full
+                connection.execute("ROLLBACK")
             raise
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import StoreFull, StoreUnavailable
+from pipeline.room import is_full
 
 _ADVICE: Final = {
     sqlite3.SQLITE_BUSY: "another process holds it for too long: end that process, or repeat",
@@ -30,7 +31,7 @@ def of_the_world(error: sqlite3.Error) -> bool:
 
 def store_error(error: sqlite3.Error, path: Path) -> StoreUnavailable:
     """Return what a caller is told of `error`."""
-    if _primary(error) == sqlite3.SQLITE_FULL:
+    if is_full(error, path):
         return StoreFull(f"no room for {path}: free space on its disk, then repeat")
     advice = _ADVICE.get(_primary(error), "repeat")
     return StoreUnavailable(f"queue file {path}: {advice} ({error})")
