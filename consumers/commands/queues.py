@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from consumers.commands.terminal import FAILED, OK, emit, out, shown, table
+from consumers.commands.terminal import FAILED, OK, emit, out, shown, table, width
 from consumers.extras import KNOWLEDGE
 from contracts.fences import coverage
 from contracts.jobs import Scope
@@ -16,6 +16,8 @@ from pipeline import JobRecord, Pipeline
 from pipeline.errors import ConfigurationError, JobNotFound
 
 PAGE: Final = 100
+SHOWN: Final = frozenset({"queue", "pool", "pending", "active"})
+"""What a terminal shows even when it is nothing everywhere; the rest would only make it too narrow."""
 
 
 async def queues(as_json: bool) -> int:
@@ -25,27 +27,33 @@ async def queues(as_json: bool) -> int:
     if as_json:
         emit({"queues": [asdict(stat) | {"size": stat.size} for stat in stats]})
         return OK
-    columns = [
-        "queue",
-        "pool",
-        "weight",
-        "pending",
-        "active",
-        "scheduled",
-        "retry",
-        "archived",
-        "processed",
-        "failed",
-        "oldest",
+    mark = "*" if out.is_terminal else " (paused)"
+    rows = [
+        {
+            "queue": stat.name + (mark if stat.paused else ""),
+            "pool": stat.pool,
+            "weight": stat.weight,
+            "pending": stat.pending,
+            "active": stat.active,
+            "scheduled": stat.scheduled,
+            "retry": stat.retry,
+            "archived": stat.archived,
+            "done": stat.processed,
+            "failed": stat.failed,
+            "oldest": _age(stat.latency_ms),
+        }
+        for stat in stats
     ]
-    table(
-        columns,
-        [
-            (s.name + (" (paused)" if s.paused else ""), s.pool, s.weight, s.pending, s.active, s.scheduled, s.retry,
-             s.archived, s.processed, s.failed, _age(s.latency_ms))
-            for s in stats
-        ],
-    )  # fmt: skip
+    columns = list(rows[0])
+    if out.is_terminal:
+        columns = [
+            name for name in columns if name in SHOWN or (name != "weight" and any(r[name] for r in rows))
+        ]
+        if width(columns, [[row[name] for name in columns] for row in rows]) + len(columns) > out.width:
+            columns.remove("pool")
+    table(columns, [[row[name] for name in columns] for row in rows])
+    if out.is_terminal and any(stat.paused for stat in stats):
+        out.print("* paused")
     return OK
 
 

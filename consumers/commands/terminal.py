@@ -85,16 +85,31 @@ def emit(value: Mapping[str, Any]) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
-    """Print rows: as a table on a terminal, as lines with tabs elsewhere."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their names: as a table on a terminal, as lines with tabs elsewhere."""
     if not out.is_terminal:
-        for row in rows:
+        for row in (columns, *rows):
             sys.stdout.write("\t".join(_flat(cell) for cell in row) + "\n")
         return
-    drawn = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
+    told = [n for n in range(len(columns)) if not rows or any(_flat(row[n]) for row in rows)]
+    columns, rows = [columns[n] for n in told], [[row[n] for n in told] for row in rows]
+    gap = 2 if width(columns, rows) + 2 * (len(columns) - 1) <= out.width else 1
+    drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for number, name in enumerate(columns):
+        counts = bool(rows) and all(isinstance(row[number], int) for row in rows)
+        drawn.add_column(
+            name, no_wrap=not number or counts, overflow="fold", justify="right" if counts else "left"
+        )
     for row in rows:
         drawn.add_row(*(escape(_flat(cell)) for cell in row))
     out.print(drawn)
+
+
+def width(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
+    """Return how many characters these columns take, with nothing between them."""
+    return sum(
+        max(len(_flat(cell)) for cell in (name, *cells)) for name, *cells in zip(columns, *rows, strict=True)
+    )
 
 
 def shown(text: str, limit: int = 0) -> str:

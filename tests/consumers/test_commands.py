@@ -1,12 +1,18 @@
 """The command line on bad input: exit code 2 and the nearest valid name, before anything starts."""
 
 import os
+import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
+from contracts.topology import QUEUES
+from pipeline import Context, Enqueue, Pipeline, Skip
 
 from tests.support.commands import streamlane
+from tests.support.jobs import Work, handles, working
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,38 @@ def test_a_file_behind_a_folder_that_may_not_be_entered_is_not_called_missing(tm
     locked.chmod(0o700)
     assert done.code == 2, done
     assert "no permission" in done.json["error"]
+
+
+async def test_the_table_of_queues_is_whole_on_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    async with Pipeline.open(data_dir=tmp_path) as pipeline:
+        await pipeline.enqueue_many([Work(n=n) for n in range(1000)])
+        await pipeline.enqueue_many([Enqueue(Work(), delay=60), Enqueue(Work(n=-1), queue="chat_attachment")])
+        await pipeline.inspector.pause("chat_attachment")
+        async with working(pipeline, handles(refuse)):
+            await wait_until(partial(all_archived, pipeline), describe="all have failed", timeout=60)
+    done = streamlane("queues", data_dir=tmp_path, env={"TTY_COMPATIBLE": "1", "COLUMNS": "80"})
+    lines = re.sub("\x1b\\[[0-9;]*m", "", done.out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split()[:5] == ["queue", "pending", "active", "scheduled", "archived"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert rows["default"][:4] == ["0", "0", "1", "1000"]
+    assert rows["chat_attachment*"][:2] == ["1", "0"]
+    assert set(QUEUES) - {"chat_attachment"} <= set(rows)
+    assert lines[-1] == "* paused"
+
+
+async def refuse(_job: Work, _ctx: Context) -> None:
+    raise Skip("no")
+
+
+async def all_archived(pipeline: Pipeline) -> bool:
+    return (await pipeline.inspector.queues())[0].archived == 1000
+
+
+def test_the_table_of_queues_names_its_columns_where_nobody_draws_it(tmp_path: Path) -> None:
+    first, *lines = streamlane("queues", data_dir=tmp_path).out.splitlines()
+    assert first.split("\t")[:4] == ["queue", "pool", "weight", "pending"]
+    assert [line.split("\t")[0] for line in lines] == list(QUEUES)
 
 
 def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:
