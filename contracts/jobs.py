@@ -210,7 +210,8 @@ class Job:
 
     `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers. `timeout_ms` 0 means
     no limit. `root_id` and `root_at` name the enqueue that the job descends from: a cancel fences everything
-    rooted at or before its cut; an `enqueued_at` of 0 is the moment of `root_at`. `died` numbers the deaths (archivings) of the job.
+    rooted at or before its cut; an `enqueued_at` of 0 is the moment of `root_at`. `died` numbers the deaths
+    (archivings) of the job.
     """
 
     id: str
