@@ -34,12 +34,14 @@ from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 LEASE_MS: Final = 40
-QUEUES: Final = ["default", "summary"]
+AT_HOME: Final = ["default", "default", "chat_attachment"]
+"""Where jobs of one type may go: what they share, a unique key, lies in one home."""
+QUEUES: Final = ["default", "chat_attachment", "summary"]
 SCOPES: Final = [Scope("knowledge", "k1"), Scope("knowledge", "k2")]
 
 options = st.fixed_dictionaries(
     {
-        "queue": st.sampled_from(["default", "default", "summary"]),
+        "queue": st.sampled_from([*AT_HOME, "summary"]),
         "delay_ms": st.sampled_from([0, 0, 0, 1, FAR_MS]),
         "named": st.booleans(),
         "max_retry": st.integers(0, 1),
@@ -55,7 +57,7 @@ uniques = st.builds(
 )
 belonging: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
-    st.fixed_dictionaries({"unique": uniques}),
+    st.fixed_dictionaries({"unique": uniques, "queue": st.sampled_from(AT_HOME)}),
     st.fixed_dictionaries({"scopes": st.sets(st.sampled_from(SCOPES), min_size=1).map(tuple)}),
 )
 wanted = st.builds(lambda one, other: one | other, options, belonging)
@@ -82,6 +84,11 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "record_deaths": 1,
     "restart": 1,
 }
+
+
+def place(delivery: Delivery) -> tuple[str, str]:
+    """What names a delivery: an entry is one of its queue."""
+    return delivery.queue, delivery.entry
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -143,7 +150,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def contend(self, draw: Any) -> None:
         """For the one unique key there is."""
-        self._enqueue([new(**draw(options), unique=draw(uniques))])
+        place = draw(st.sampled_from(AT_HOME))
+        self._enqueue([new(**draw(options) | {"queue": place, "unique": draw(uniques)})])
 
     def _enqueue(self, news: list[NewJob]) -> None:
         got = self.insist(self.store.enqueue, news)
@@ -180,7 +188,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _claim(self, who: int, count: int) -> list[Delivery]:
         pending = self.model.in_state(JobState.PENDING)
-        before = {delivery.entry for delivery in self.deliveries}
+        before = set(map(place, self.deliveries))
         taken = self.run(self._claimed(self.hands[who], count, before))
         for queue in QUEUES:
             waiting = [i for i in pending if self.model.jobs[i].new.job.queue == queue]
@@ -191,21 +199,22 @@ class StoreMachine(RuleBasedStateMachine):
         for delivery in taken:
             known, job = self.model.jobs[delivery.job_id], envelope(delivery)
             assert (job.retried, job.crashes) == (known.retried, known.crashes)
-            assert delivery.entry not in before
+            assert place(delivery) not in before
             known.root_at = job.root_at
         self.deliveries += taken
         return taken
 
-    async def _claimed(self, hand: Hand, count: int, before: set[str]) -> list[Delivery]:
+    async def _claimed(self, hand: Hand, count: int, before: set[tuple[str, str]]) -> list[Delivery]:
         wants = [(queue, count) for queue in QUEUES]
         if self.loss is Loss.NOTHING:
             return await self.store.claim(hand.name, wants)
         self.backend.faults.lose(self.loss, "claim")
         with pytest.raises(StoreUnavailable):
             await self.store.claim(hand.name, wants)
-        if self.loss is Loss.REPLY:
-            return [d for d in await self.store.held(hand.name) if d.entry not in before]
-        return await self.store.claim(hand.name, wants)
+        # What was lost may be a part: another home has done its own.
+        had = [d for d in await self.store.held(hand.name) if place(d) not in before]
+        left = [(queue, want - sum(d.queue == queue for d in had)) for queue, want in wants]
+        return had + await self.store.claim(hand.name, left)
 
     def settle(self, draw: Any) -> None:
         """Any delivery that there ever was, current or not; now and then in the name of somebody else."""
@@ -349,7 +358,7 @@ class StoreMachine(RuleBasedStateMachine):
         if not self.deliveries:
             return []
         among = st.sampled_from(self.deliveries) | st.sampled_from(current or self.deliveries)
-        return list({one.entry: one for one in draw(st.lists(among, min_size=1, max_size=most))}.values())
+        return list({place(one): one for one in draw(st.lists(among, min_size=1, max_size=most))}.values())
 
     def _let_pass(self) -> None:
         """Until what was to come a millisecond later has come."""
