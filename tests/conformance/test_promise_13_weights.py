@@ -13,7 +13,7 @@ from pipeline.handlers import Context, Handler, on
 
 from tests.conformance.conftest import Insist, Open, Start
 from tests.support.backends import Backend
-from tests.support.hand import Hand, new, pending, run_all
+from tests.support.hand import Hand, ids, new, news, pending, run_all
 from tests.support.waiting import stays_true, wait_until
 from tests.support.work import Attachment, Finish, Summary, Work
 
@@ -132,6 +132,25 @@ async def test_a_paused_queue_starts_nothing_and_goes_on_where_it_stopped(
     await insist(store.resume, "default")
     assert await store.wait_for_work(["default"], timeout=1)
     assert len(await run_all(store)) == 3
+
+
+async def test_who_waits_hears_at_once_of_a_queue_that_was_resumed_and_nothing_of_one_that_was_paused(
+    store: Broker,
+) -> None:
+    both = ["default", "chat_attachment"]
+    assert not await store.wait_for_work(both, timeout=0.1)
+    await store.pause("default")
+    paused = news(1)
+    await store.enqueue(paused)
+    assert not await store.wait_for_work(both, timeout=0.3)
+    await store.cancel(ids(paused))
+    await store.resume("default")
+    assert not await store.wait_for_work(both, timeout=0.1)
+    heard = asyncio.create_task(store.wait_for_work(both, timeout=10))
+    await stays_true(lambda: not heard.done(), describe="there is nothing", during=0.1)
+    await store.enqueue([new()])
+    async with asyncio.timeout(2):
+        assert await heard
 
 
 async def test_a_pause_outlives_a_restart_and_is_seen_by_everybody(backend: Backend, store: Broker) -> None:
