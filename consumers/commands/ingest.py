@@ -15,14 +15,13 @@ from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, emit, err, out, shown
 from consumers.knowledge.documents import Entry, Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
-from consumers.knowledge.ingesting import CannotTakeIn, Found, find_files, ingest_file, printable
+from consumers.knowledge.ingesting import Taken, find_files, printable, take_in
 from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
-from contracts.knowledge import OPEN, ParseStatus
+from contracts.knowledge import OPEN, ParseStatus, SlotKind
 from pipeline.errors import ConfigurationError
 
-ABREAST: Final = 4
-"""Files hashed and copied at once."""
 LOOK_S: Final = 0.2
 IDLE_LOOKS: Final = 5
 STRANDED: Final = "nothing works on it any more: its jobs were cancelled, deleted or lost; ingest it again"
@@ -57,24 +56,25 @@ async def bring_in(
     found = await asyncio.to_thread(lambda: list(find_files(paths, leave_out=services.settings.data_dir)))
     if not found:
         raise ConfigurationError("there are no files to ingest (hidden files are passed over)")
-    narrow = asyncio.Semaphore(ABREAST)
-
-    async def take(one: Found) -> Registered | CannotTakeIn:
-        async with narrow:
-            try:
-                return await ingest_file(services, kb, one)
-            except CannotTakeIn as problem:
-                return problem
-
-    with nullcontext() if quiet else Stages(opened.pipeline, len(found)) as stages:
-        entries = await asyncio.gather(*(take(one) for one in found))
-        idents = [entry.knowledge_id for entry in entries if isinstance(entry, Registered)]
+    entries: list[Taken] = []
+    idents: list[str] = []
+    async with (
+        nullcontext()
+        if quiet
+        else Stages(services.database, len(found), _enrichments(kb) if wait else ()) as stages
+    ):
+        async for taken in take_in(services, kb, found):
+            entries += taken
+            new = [entry.knowledge_id for entry in taken if isinstance(entry, Registered)]
+            idents += new
+            if stages is not None:
+                stages.took(new, len(taken) - len(new))
         try:
             async with asyncio.timeout(limit):
                 watch = Watch(opened, kb, idents)
-                while wait and not await watch.over():
-                    if stages is not None:
-                        await stages.look()
+                while wait:
+                    if await watch.over():
+                        break
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:
             err.print(f"not all documents ended within {limit:g} s; the same command goes on with them")
@@ -86,6 +86,16 @@ async def bring_in(
         else Outcome(printable(str(one.path)), Fate(ParseStatus.FAILED, str(entry)), None)
         for one, entry in zip(found, entries, strict=True)
     ]
+
+
+def _enrichments(kb: KnowledgeBase) -> frozenset[SlotKind]:
+    settings = KnowledgeBaseSettings.model_validate(kb.settings)
+    wanted = {
+        SlotKind.SUMMARY: True,
+        SlotKind.QUESTION: settings.ask_questions,
+        SlotKind.GRAPH: settings.extract_graph,
+    }
+    return frozenset(kind for kind, asked in wanted.items() if asked)
 
 
 class Watch:

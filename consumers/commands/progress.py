@@ -1,69 +1,112 @@
-"""A progress bar for each stage of the document pipeline, read from the queues."""
+"""How far files have come, stage by stage: bars on a terminal, lines elsewhere. Read from the documents themselves."""
 
+import asyncio
+import time
+from collections.abc import Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from consumers.commands.terminal import err
-from pipeline import Pipeline
+from consumers.knowledge.fates import headway
+from contracts.knowledge import SlotKind
+from pipeline import Database
+from pipeline.errors import StreamlaneError
 
-STAGES: Final = {
-    "default": "parse and index",
-    "multimodal": "read pictures",
-    "postprocess": "fan out",
-    "summary": "summarise and tag",
-    "question": "ask questions",
-    "graph": "link into a graph",
+TAKING_IN: Final = "taking in"
+PARSING: Final = "parse and index"
+SLOTS: Final = {
+    SlotKind.IMAGE: "read pictures",
+    SlotKind.SUMMARY: "summarise",
+    SlotKind.QUESTION: "ask questions",
+    SlotKind.GRAPH: "link into a graph",
 }
+LOOK_S: Final = 0.5
+SAY_S: Final = 10.0
+"""Between two lines about one stage, where there is no terminal."""
 
 
 class Stages:
-    """Shows bars on a terminal; elsewhere one line whenever a stage is through."""
+    """Shown while its block runs, and once more at its end. Tell it what was taken in; with `enrichments` it also
+    looks up how far the documents have come.
+    """
 
-    def __init__(self, pipeline: Pipeline, documents: int) -> None:
-        self._pipeline = pipeline
-        self._documents = documents
-        self._before: dict[str, int] | None = None
-        self._through: set[str] = set()
+    def __init__(self, database: Database, files: int, enrichments: Collection[SlotKind]) -> None:
+        self._database = database
+        self._files = files
+        self._enrichments = enrichments
+        self._taken = self._refused = 0
+        self._idents: list[str] = []
         self._bars: dict[str, TaskID] = {}
+        self._said: dict[str, tuple[float, int]] = {}
         self._progress = Progress(
             TextColumn("{task.description:>18}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
             console=err,
         )
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         if err.is_terminal:
             self._progress.start()
         else:
-            err.print(f"{self._documents} files")
+            err.print(f"{self._files} files")
+        self._show(TAKING_IN, 0, self._files)
+        self._looking = asyncio.create_task(self._look())
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if err.is_terminal:
-            self._progress.stop()
-
-    async def look(self) -> None:
-        """Read the queues and redraw."""
-        stats = {stat.name: stat for stat in await self._pipeline.inspector.queues()}
-        if self._before is None:
-            self._before = {name: stat.processed + stat.failed for name, stat in stats.items()}
-        for name, label in STAGES.items():
-            stat = stats[name]
-            done = stat.processed + stat.failed - self._before[name]
-            total = done + stat.size
-            if total == 0:
-                continue
+        self._looking.cancel()
+        try:
+            await asyncio.wait([self._looking])
+            if error is None:
+                await self._draw()
+        finally:
             if err.is_terminal:
-                bar = self._bars.get(name)
-                if bar is None:
-                    bar = self._bars[name] = self._progress.add_task(label, total=total)
-                self._progress.update(bar, completed=done, total=total)
-            elif stat.size == 0 and name not in self._through:
-                self._through.add(name)
-                err.print(f"{label}: {done} done")
+                self._progress.stop()
+
+    def took(self, idents: list[str], refused: int) -> None:
+        """Count files that were taken in as documents, and others that could not be."""
+        self._idents += idents
+        self._refused += refused
+        self._taken += len(idents) + refused
+        self._show(TAKING_IN, self._taken, self._files)
+
+    async def _look(self) -> None:
+        while True:
+            with suppress(StreamlaneError):  # whoever does the work says so
+                await self._draw()
+            await asyncio.sleep(LOOK_S)
+
+    async def _draw(self) -> None:
+        if not (self._idents and self._enrichments):
+            return
+        async with self._database.read() as sql:
+            now = await headway(sql, self._idents)
+        documents = self._files - self._refused
+        self._show(PARSING, now.parsed, documents)
+        for kind, label in SLOTS.items():
+            waiting, parts = now.waiting.get(kind, (0, 0))
+            if waiting or label in self._said or kind in self._enrichments:
+                through = now.parsed if kind is SlotKind.IMAGE else now.handed_over
+                self._show(label, max(0, through - waiting), documents, parts if parts > waiting else 0)
+
+    def _show(self, label: str, done: int, total: int, parts: int = 0) -> None:
+        note = f"{parts} parts left" if parts else ""
+        if err.is_terminal:
+            if label not in self._bars:
+                self._bars[label] = self._progress.add_task(label, total=total, note="")
+            self._progress.update(self._bars[label], completed=done, total=total, note=note)
+            self._said[label] = (0.0, done)
+            return
+        now = time.monotonic()
+        at, said = self._said.setdefault(label, (now, 0))
+        if done != said and (done == total or now - at >= SAY_S):
+            self._said[label] = (now, done)
+            err.print(f"{label}: {done} of {total}{f' ({note})' if note else ''}")

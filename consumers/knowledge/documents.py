@@ -4,9 +4,10 @@ Each function is one guarded transition inside the caller's transaction. It says
 for a lost race: a job that runs twice, or whose attempt was superseded, changes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,7 +21,7 @@ from contracts.identity import new_id
 from contracts.knowledge import ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
-from pipeline.store import Outbox, changed, insert_new, now_ms
+from pipeline.store import Outbox, batches, changed, insert_new, now_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,10 @@ _SUMMARY_GIVEN_UP: Final = case(
 _STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
 
 
+# resumed too: if the queue's file was lost, the job is new again; otherwise it is a duplicate
+_PROCESSED: Final = frozenset({Entry.CREATED, Entry.CHANGED, Entry.RETRIED, Entry.RESUMED})
+
+
 def decide_entry(status: ParseStatus | None, *, same_content: bool) -> Entry:
     """Return what registering means for a document in this state; None for one that is not there."""
     if status is None:
@@ -117,47 +122,73 @@ async def register(
     session: AsyncSession, kb: KnowledgeBase, file: SourceFile, options: ProcessOptions = ProcessOptions()
 ) -> Registered:
     """Put a file into a base, or find that it is there. What a new attempt replaces stays until it is replaced."""
-    found = (
-        await session.execute(
-            select(Knowledge.id, Knowledge.attempt, Knowledge.parse_status, Knowledge.file_hash)
-            .where(Knowledge.knowledge_base_id == kb.id, Knowledge.source == file.source)
-            .with_for_update()
-        )
-    ).one_or_none()
-    same = found is not None and found.file_hash == file.file_hash
-    entry = decide_entry(found.parse_status if found else None, same_content=same)
-    # never derived from the source: a removed document that comes back would meet the tombstones of its old jobs
-    knowledge_id = found.id if found else new_id()
-    attempt = found.attempt if found else 1
-    if entry is Entry.CREATED:
-        await insert_new(session, table_of(Knowledge), [_new_row(kb, knowledge_id, file)])
-    elif entry in {Entry.CHANGED, Entry.RETRIED}:
-        attempt += 1
-        await session.execute(
-            update(Knowledge).where(Knowledge.id == knowledge_id).values(_fresh(file, attempt, now_ms()))
-        )
-        await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
-    if entry in {Entry.CREATED, Entry.CHANGED, Entry.RETRIED, Entry.RESUMED}:
-        # resumed too: if the queue's file was lost, the job is new again; otherwise it is a duplicate
-        await Outbox.add(
-            session,
-            ids.process_job(knowledge_id, attempt),
-            DocumentProcess(
-                tenant_id=kb.tenant_id,
-                knowledge_base_id=kb.id,
-                knowledge_id=knowledge_id,
-                attempt=attempt,
-                language=options.language,
-                file_path=file.file_key,
-                file_name=file.file_name,
-                file_type=file.file_type,
-                enable_multimodel=options.read_pictures,
-                enable_question_generation=options.ask_questions,
-                question_count=options.question_count,
-            ),
-            timeout=options.timeout,
-        )
-    return Registered(knowledge_id, attempt, entry)
+    (registered,) = await register_many(session, kb, [file], options)
+    return registered
+
+
+async def register_many(
+    session: AsyncSession,
+    kb: KnowledgeBase,
+    files: Sequence[SourceFile],
+    options: ProcessOptions = ProcessOptions(),
+) -> list[Registered]:
+    """Register files, as `register` does one, with a handful of statements for all that are new."""
+    found = {file.source: file for file in files}
+    known = await _known(session, kb, list(found))
+    entered = {source: _entered(file, known.get(source)) for source, file in found.items()}
+    new = [
+        _new_row(kb, one.knowledge_id, found[source])
+        for source, one in entered.items()
+        if one.entry is Entry.CREATED
+    ]
+    await insert_new(session, table_of(Knowledge), new)
+    for source, one in entered.items():
+        if one.entry in {Entry.CHANGED, Entry.RETRIED}:
+            values = _fresh(found[source], one.attempt, now_ms())
+            await session.execute(update(Knowledge).where(Knowledge.id == one.knowledge_id).values(values))
+            await session.execute(delete(Slot).where(Slot.knowledge_id == one.knowledge_id))
+    jobs = [
+        (ids.process_job(one.knowledge_id, one.attempt), _job(kb, one, found[source], options))
+        for source, one in entered.items()
+        if one.entry in _PROCESSED
+    ]
+    await Outbox.add_many(session, jobs, timeout=options.timeout)
+    return [entered[file.source] for file in files]
+
+
+async def _known(session: AsyncSession, kb: KnowledgeBase, named: Sequence[str]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    columns = select(
+        Knowledge.source, Knowledge.id, Knowledge.attempt, Knowledge.parse_status, Knowledge.file_hash
+    ).where(Knowledge.knowledge_base_id == kb.id)
+    for some in batches(named):
+        rows = await session.execute(columns.where(Knowledge.source.in_(some)).with_for_update())
+        known.update((row.source, row) for row in rows)
+    return known
+
+
+def _entered(file: SourceFile, row: Any | None) -> Registered:
+    if row is None:
+        # never derived from the source: a removed document that comes back would meet the tombstones of its old jobs
+        return Registered(new_id(), 1, Entry.CREATED)
+    entry = decide_entry(row.parse_status, same_content=row.file_hash == file.file_hash)
+    return Registered(row.id, row.attempt + (entry in {Entry.CHANGED, Entry.RETRIED}), entry)
+
+
+def _job(kb: KnowledgeBase, one: Registered, file: SourceFile, options: ProcessOptions) -> DocumentProcess:
+    return DocumentProcess(
+        tenant_id=kb.tenant_id,
+        knowledge_base_id=kb.id,
+        knowledge_id=one.knowledge_id,
+        attempt=one.attempt,
+        language=options.language,
+        file_path=file.file_key,
+        file_name=file.file_name,
+        file_type=file.file_type,
+        enable_multimodel=options.read_pictures,
+        enable_question_generation=options.ask_questions,
+        question_count=options.question_count,
+    )
 
 
 async def begin_processing(session: AsyncSession, knowledge_id: str, attempt: int) -> Begin:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import Chunk, Image, Knowledge
-from contracts.knowledge import OPEN, ImageStatus, ParseStatus
+from consumers.knowledge.tables import Chunk, Image, Knowledge, Slot
+from contracts.knowledge import OPEN, ImageStatus, ParseStatus, SlotKind
 from pipeline.store import batches
 
 
@@ -43,6 +43,37 @@ async def still_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> lis
         rows = await session.execute(open_ones.where(Knowledge.id.in_(some)))
         found += [(row.id, row.attempt) for row in rows]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Headway:
+    """How many of some documents are through: `parsed`, and `handed_over` to their enrichments, ended ones included.
+
+    `waiting` says by kind how many wait for slots, and for how many slots.
+    """
+
+    parsed: int
+    handed_over: int
+    waiting: Mapping[SlotKind, tuple[int, int]]
+
+
+async def headway(session: AsyncSession, knowledge_ids: Sequence[str]) -> Headway:
+    """Return how far these documents have come."""
+    parsed = handed_over = 0
+    waiting: dict[SlotKind, tuple[int, int]] = {}
+    past = Knowledge.parse_status.not_in({ParseStatus.PENDING, ParseStatus.PROCESSING})
+    counts = select(
+        func.count().filter(or_(past, Knowledge.parsed_attempt == Knowledge.attempt)),
+        func.count().filter(past),
+    )
+    slots = select(Slot.kind, func.count(Slot.knowledge_id.distinct()), func.count()).group_by(Slot.kind)
+    for some in batches(knowledge_ids):
+        read, handed = (await session.execute(counts.where(Knowledge.id.in_(some)))).one()
+        parsed, handed_over = parsed + read, handed_over + handed
+        for kind, documents, parts in await session.execute(slots.where(Slot.knowledge_id.in_(some))):
+            before = waiting.get(kind, (0, 0))
+            waiting[kind] = (before[0] + documents, before[1] + parts)
+    return Headway(parsed, handed_over, waiting)
 
 
 async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, list[str]]:

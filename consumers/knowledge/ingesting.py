@@ -4,16 +4,25 @@ import asyncio
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
-from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register
+from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register_many
 from consumers.knowledge.files import file_key
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services
+
+ABREAST: Final = 4
+"""Files hashed and copied at once."""
+TOGETHER: Final = 32
+"""Files registered in one transaction, at most."""
+TOGETHER_BYTES: Final = 32 << 20
+"""Content after which no more files wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +73,61 @@ class CannotTakeIn(Exception):  # noqa: N818 - named as a person would say it
     """A file that cannot be read; nothing is known of its content, so what was read of it before stays."""
 
 
-async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Registered:
-    """Register a file, and start its processing unless this very content is there or under way.
+Taken = Registered | CannotTakeIn
 
-    Raises CannotTakeIn; StoreUnavailable, StoreFull, FileStoreError.
+
+async def take_in(
+    services: Services, kb: KnowledgeBase, found: Sequence[Found]
+) -> AsyncIterator[list[Taken]]:
+    """Register files, and start the processing of each unless its very content is there or under way. Yields what
+    became of them, in order, some at a time: each transaction waits in line behind those of all running jobs.
+
+    Raises StoreUnavailable, StoreFull, FileStoreError.
     """
+    settings = KnowledgeBaseSettings.model_validate(kb.settings)
+    options = ProcessOptions(
+        read_pictures=settings.read_pictures,
+        ask_questions=settings.ask_questions,
+        question_count=settings.question_count,
+        timeout=services.settings.document_process_timeout,
+    )
+    for some in _together(found):
+        kept = await _kept_all(services, some)
+        files = [one for one in kept if isinstance(one, SourceFile)]
+        async with services.outbox.transaction() as session:
+            registered = iter(await register_many(session, kb, files, options))
+        yield [next(registered) if isinstance(one, SourceFile) else one for one in kept]
+
+
+def _together(found: Iterable[Found]) -> Iterator[list[Found]]:
+    some: list[Found] = []
+    size = 0
+    for one in found:
+        some.append(one)
+        with suppress(OSError):
+            size += one.path.stat().st_size
+        if len(some) == TOGETHER or size >= TOGETHER_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+async def _kept_all(services: Services, found: Sequence[Found]) -> list[SourceFile | CannotTakeIn]:
+    narrow = asyncio.Semaphore(ABREAST)
+
+    async def keep(one: Found) -> SourceFile | CannotTakeIn:
+        async with narrow:
+            try:
+                return await _kept(services, one)
+            except CannotTakeIn as problem:
+                return problem
+
+    return await asyncio.gather(*map(keep, found))
+
+
+async def _kept(services: Services, found: Found) -> SourceFile:
+    """Copy a file into the file store."""
     if found.problem:
         raise CannotTakeIn(found.problem)
     try:
@@ -89,15 +148,7 @@ async def ingest_file(services: Services, kb: KnowledgeBase, found: Found) -> Re
         raise CannotTakeIn(
             f"the file cannot be read: {error.strerror or error}; check that it is there and yours"
         ) from None
-    settings = KnowledgeBaseSettings.model_validate(kb.settings)
-    options = ProcessOptions(
-        read_pictures=settings.read_pictures,
-        ask_questions=settings.ask_questions,
-        question_count=settings.question_count,
-        timeout=services.settings.document_process_timeout,
-    )
-    async with services.outbox.transaction() as session:
-        return await register(session, kb, _described(found.path, size, key), options)
+    return _described(found.path, size, key)
 
 
 def _described(path: Path, size: int, key: str) -> SourceFile:

@@ -1,8 +1,17 @@
-"""Which files are found, and which are left out."""
+"""Which files are found, which are left out, and how they are taken in."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from consumers.knowledge.ingesting import find_files
+from consumers.knowledge.documents import Entry, Registered
+from consumers.knowledge.ingesting import TOGETHER, CannotTakeIn, find_files, take_in
+from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.services import open_services
+from contracts.jobs import Job
+from pipeline import Outbox, Pipeline
+from sqlalchemy.ext.asyncio import AsyncSession
 
 
 def names(folder: Path, *paths: Path) -> list[str]:
@@ -40,3 +49,44 @@ def test_a_folder_that_cannot_be_read_is_said_and_its_neighbours_are_found(tmp_p
     gone = tmp_path / "gone"
     found = list(find_files([tmp_path, gone], leave_out=tmp_path / "data"))
     assert [one.path.name for one in found] == ["x.md", "gone"]
+
+
+class CountingOutbox(Outbox):
+    """Counts transactions."""
+
+    count = 0
+
+    @asynccontextmanager
+    async def transaction(self, parent: Job | None = None) -> AsyncIterator[AsyncSession]:
+        self.count += 1
+        async with super().transaction(parent) as session:
+            yield session
+
+
+async def test_many_files_are_taken_in_with_few_transactions_and_each_is_told_of(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(2 * TOGETHER + 1):
+        (folder / f"{number:03}.md").write_text(f"Number {number}.")
+    (folder / "050-gone.md").symlink_to(folder / "nowhere")
+    async with Pipeline.open() as pipeline, open_services(pipeline) as opened:
+        outbox = CountingOutbox(opened.database, pipeline.enqueue_many)
+        services = replace(opened, outbox=outbox)
+        async with services.database.transaction() as session:
+            kb = await ensure_base(session, 1, "test")
+
+        async def taken() -> list[Registered | CannotTakeIn]:
+            found = list(find_files([folder], leave_out=tmp_path / "data"))
+            return [one async for some in take_in(services, kb, found) for one in some]
+
+        (folder / "000.md").write_text("Other words.")
+        first = await taken()
+        assert outbox.count == 3
+        (folder / "000.md").write_text("Number 0.")
+        again = await taken()
+        (waiting,) = [stat.pending for stat in await pipeline.inspector.queues() if stat.name == "default"]
+    entries = [one.entry if isinstance(one, Registered) else "" for one in first]
+    assert entries == [Entry.CREATED] * 50 + [""] + [Entry.CREATED] * 15
+    entries = [one.entry if isinstance(one, Registered) else "" for one in again]
+    assert entries == [Entry.CHANGED] + [Entry.RESUMED] * 49 + [""] + [Entry.RESUMED] * 15
+    assert waiting == 2 * TOGETHER + 1 + 1
