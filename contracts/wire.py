@@ -76,7 +76,11 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     if version != ENVELOPE_VERSION or opts.get("codec", "json") != "json":
         raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
     try:
-        values = dict(_typed(*_LONG[key], value) for key, value in opts.items() if key in _LONG)
+        values: dict[str, Any] = {}
+        for key, value in opts.items():
+            if (known := _LONG.get(key)) is not None:
+                name, kind = known
+                values[name] = value if type(value) is kind else _typed(name, kind, value)
         values.setdefault("enqueued_at", values.get("root_at", 0))  # written where it is another moment
         return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -100,13 +104,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(name: str, kind: type[int] | type[str], value: Any) -> tuple[str, Any]:
+def _typed(name: str, kind: type[int] | type[str], value: Any) -> Any:
+    """Return an option that is not simply of its kind."""
     if name == "scopes":
-        return name, tuple(_scope(scope_kind, ident) for scope_kind, ident in value)
+        return tuple(_scope(scope_kind, ident) for scope_kind, ident in value)
     if name == "unique":
-        return name, Unique(*value) if value else None
-    if type(value) is kind or (value is None and name == "deadline"):
-        return name, value
+        return Unique(*value) if value else None
+    if value is None and name == "deadline":
+        return None
     raise PoisonError(f"option {name} must be {kind.__name__}, got {value!r}")
 
 
