@@ -26,9 +26,8 @@ _READ: Final = attrgetter(*(f.name for f in _OPTIONS))
 _WRITTEN: Final = tuple(
     (_SHORT.get(f.name, f.name), object() if f.name in _ALWAYS else f.default) for f in _OPTIONS
 )
-_LONG: Final = {
-    _SHORT.get(f.name, f.name): (f.name, str if isinstance(f.default, str) else int) for f in _OPTIONS
-}
+_KINDS: Final = {"scopes": list, "unique": list, "deadline": int}
+_LONG: Final = {_SHORT.get(f.name, f.name): (f.name, _KINDS.get(f.name, type(f.default))) for f in _OPTIONS}
 
 
 class PoisonError(ValueError):
@@ -80,7 +79,7 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
         for key, value in opts.items():
             if (known := _LONG.get(key)) is not None:
                 name, kind = known
-                values[name] = value if type(value) is kind else _typed(name, kind, value)
+                values[name] = value if type(value) is kind is not list else _typed(name, kind, value)
         values.setdefault("enqueued_at", values.get("root_at", 0))  # written where it is another moment
         return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -104,7 +103,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(name: str, kind: type[int] | type[str], value: Any) -> Any:
+def _typed(name: str, kind: type, value: Any) -> Any:
     """Return an option that is not simply of its kind."""
     if name == "scopes":
         return tuple(_scope(scope_kind, ident) for scope_kind, ident in value)
