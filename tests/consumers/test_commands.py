@@ -26,6 +26,8 @@ from tests.support.waiting import wait_until
         (["jobs", "list", "--queue", "defualt"], {}, "did you mean 'default'?"),
         (["jobs", "list", "--state", "dead"], {}, "archived"),
         (["worker", "backgroud"], {}, "did you mean 'background'?"),
+        (["worker", "default"], {}, "queue 'default' is in pool 'core'"),
+        (["worker", "zzz"], {}, "known: interactive, background, agents, core, postprocess,"),
         (["search", "x", "--kb", " "], {}, "needs a name"),
         (["queues"], {"STREAMLANE_LEASE_SECONDS": "3"}, "did you mean STREAMLANE_LEASE_S?"),
         (["queues"], {"STREAMLANE_LEASE_S": "soon"}, "STREAMLANE_LEASE_S"),
