@@ -21,6 +21,8 @@ from tests.support.waiting import wait_until
         (["ingst", "x"], {}, "ingest"),
         (["ingest"], {}, "PATH"),
         (["ingest", "nowhere.pdf"], {}, "no such file or folder: nowhere.pdf"),
+        (["ingest", ""], {}, "a path is empty"),
+        (["queues"], {"STREAMLANE_DATA_DIR": ""}, "STREAMLANE_DATA_DIR is empty"),
         (["search", "x", "--kbb", "y"], {}, "--kb"),
         (["search", "x", "--kb", "never-made"], {}, "streamlane ingest PATH"),
         (["jobs", "list", "--queue", "defualt"], {}, "did you mean 'default'?"),
