@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from consumers.knowledge.bounds import embedded
 from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
 from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
@@ -45,14 +46,15 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         if not chunks and not (document.images and job.enable_multimodel):
             raise Unprocessable(ONLY_PICTURES if document.images else NO_TEXT)
         await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
+        passages, left_out = await _embedded(services, chunks)
         parsed = Parsed(
-            passages=await _embedded(services, chunks),
+            passages=passages,
             pictures=await _kept(services, job.knowledge_id, document.images)
             if job.enable_multimodel
             else (),
             title=document.title or job.file_name or "",
             language=job.language or document.language,
-            warnings=document.warnings,
+            warnings=(*document.warnings, *left_out),
             model=services.embedder.model,
         )
         async with services.outbox.transaction(ctx.job) as session:
@@ -111,12 +113,18 @@ async def _enter(job: DocumentProcess, ctx: Context[Services], stage: Stage, not
         await Attempt(session, job.knowledge_id, job.attempt).enter(stage, note)
 
 
-async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> list[Passage]:
-    vectors = await services.embedder.embed([chunk.context() for chunk in chunks])
-    return [
-        Passage(text=chunk.text, heading=chunk.heading, start=chunk.start, end=chunk.end, vector=vector)
-        for chunk, vector in zip(chunks, vectors, strict=True)
+async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> tuple[list[Passage], Sequence[str]]:
+    """The passages, and what is said of those that were left without a vector."""
+    positions, left_out = embedded(chunks)
+    vectors = await services.embedder.embed([chunks[at].context() for at in positions])
+    vector = dict(zip(positions, vectors, strict=True))
+    passages = [
+        Passage(
+            text=chunk.text, heading=chunk.heading, start=chunk.start, end=chunk.end, vector=vector.get(at)
+        )
+        for at, chunk in enumerate(chunks)
     ]
+    return passages, left_out
 
 
 async def _kept(services: Services, knowledge_id: str, images: Sequence[ExtractedImage]) -> list[Picture]:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from consumers.core import fail_document
 from consumers.knowledge import ids
+from consumers.knowledge.bounds import graphed
 from consumers.knowledge.contents import chunks_of
 from consumers.knowledge.documents import document
 from consumers.knowledge.settings import KnowledgeBaseSettings
@@ -35,9 +36,13 @@ async def post_process(job: KnowledgePostProcess, ctx: Context[Services]) -> Non
     if found is None or kb is None:
         ctx.log.info("nothing to do", reason="gone")
         return
-    children = plan(job, chunks, KnowledgeBaseSettings.model_validate(kb.settings))
+    settings = KnowledgeBaseSettings.model_validate(kb.settings)
+    children = plan(job, chunks, settings)
+    left_out = graphed([chunk.text for chunk in chunks])[1] if settings.extract_graph else []
     async with services.outbox.transaction(ctx.job) as session:
-        done = await begin_finalizing(session, job.knowledge_id, job.attempt, children)
+        done = await begin_finalizing(
+            session, job.knowledge_id, job.attempt, children, warnings=[*found.warnings, *left_out]
+        )
     ctx.log.info("fanned out", children=len(children), outcome=done.value)
 
 
@@ -73,8 +78,8 @@ def plan(job: KnowledgePostProcess, chunks: Sequence[Chunk], settings: Knowledge
             )
             children.append(Child(name("question", index), batch, SlotKind.QUESTION))
     if settings.extract_graph:
-        for index, chunk in enumerate(chunks):
-            part = ChunkExtract(**common, chunk_id=chunk.id, chunk_index=index)
+        for index in graphed([chunk.text for chunk in chunks])[0]:
+            part = ChunkExtract(**common, chunk_id=chunks[index].id, chunk_index=index)
             children.append(Child(name("graph", index), part, SlotKind.GRAPH))
     if settings.auto_tag:
         children.append(Child(name("auto_tag"), KnowledgeAutoTag(**spoken)))

@@ -27,6 +27,7 @@ __all__ = [
     "Unique",
     "payload_type",
     "payload_types",
+    "types_of",
 ]
 
 DEFAULT_MAX_RETRY: Final = 25
@@ -202,6 +203,11 @@ def payload_type(name: str) -> type[JobPayload] | None:
 def payload_types() -> Mapping[str, type[JobPayload]]:
     """Return every registered job type by name."""
     return dict(_REGISTRY)
+
+
+def types_of(queue: str) -> tuple[type[JobPayload], ...]:
+    """Return the registered job types of a queue."""
+    return tuple(payload for payload in _REGISTRY.values() if payload.spec.queue == queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from contracts.identity import check_name
+from contracts.topology import QUEUES
 
 LONGEST_S: Final = 100 * 365 * 86_400
 """No wait is longer: a hundred years still are a time that every store can write down."""
@@ -51,7 +52,7 @@ def check_choice(value: object, what: str, *, choices: Collection[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be one of {', '.join(choices)}, got {value!r:.80}")
     if value not in choices:
-        near = difflib.get_close_matches(value, choices, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(value, choices, n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{what} must be one of {', '.join(choices)}, got {value!r:.80}{hint}")
     return value
@@ -65,7 +66,7 @@ def check_kind(value: object, what: str, *, kind: type) -> None:
 
 CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "type": check_name,
-    "queue": check_name,
+    "queue": partial(check_choice, choices=QUEUES),
     "id": check_name,
     "delay": check_seconds,
     "run_at": check_moment,

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from contracts.jobs import JobPayload, payload_types
-
 
 class Lane(StrEnum):
     """What is deployed: one process running several pools."""
@@ -44,12 +42,16 @@ class Queue:
 
 
 class UnknownNameError(ValueError):
-    """A queue, pool or lane that does not exist; the message names the nearest one that does."""
+    """A queue, pool or lane that does not exist; the message names the nearest one that does, or those there are."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        known = list(known)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        known = list(dict.fromkeys(known))
+        if name in QUEUES and what != "queue":
+            hint = f"queue {name!r} is in pool {QUEUES[name].pool!r}"
+        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.7):
+            hint = f"did you mean {near[0]!r}?"
+        else:
+            hint = f"known: {', '.join(known)}"
         super().__init__(f"unknown {what} {name!r}; {hint}")
 
 
@@ -127,8 +129,3 @@ def weights(pool_name: str) -> Mapping[str, int]:
 def pools_of(lane: Lane) -> tuple[str, ...]:
     """Return the pools that a lane runs."""
     return tuple(p.name for p in POOLS.values() if p.lane is lane)
-
-
-def types_of(queue_name: str) -> tuple[type[JobPayload], ...]:
-    """Return the registered job types of a queue."""
-    return tuple(t for t in payload_types().values() if t.spec.queue == queue(queue_name).name)

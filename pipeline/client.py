@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from contracts.identity import new_id
 from contracts.jobs import Job, JobPayload, JobSpec, Unique
-from contracts.options import CHECKS, check_choice, check_kind
+from contracts.options import CHECKS, check_kind
 from contracts.states import JobState
 from contracts.topology import QUEUES, home
 from pipeline.broker import Broker, NewJob
@@ -72,11 +72,9 @@ class Enqueue:
         spec = getattr(type(self.payload), "spec", None)
         if not isinstance(spec, JobSpec):
             raise ConfigurationError(
-                f"{self.payload!r:.80} is no job payload: give an instance of a class with type=… and queue=…"
+                f"{self.payload!r:.80} is no job payload: give an instance of a JobPayload class with type=… and queue=…"
             )
         try:
-            if spec.queue not in QUEUES:
-                _CHECKS["queue"](spec.queue, "queue")
             if (asked := _ASKED(self)) != _NOTHING:
                 for option, value in zip(_OPTIONS, asked, strict=True):
                     if value is not None:
@@ -96,7 +94,6 @@ _ASKED: Final = attrgetter(*_OPTIONS)
 _NOTHING: Final = (None,) * len(_OPTIONS)
 _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     **CHECKS,
-    "queue": partial(check_choice, choices=QUEUES),
     "unique": partial(check_kind, kind=Unique),
     "origin": partial(check_kind, kind=Origin),
 }

@@ -138,12 +138,15 @@ def load(**overrides: Any) -> Settings:
     """Return the settings of this process; keyword arguments win over the environment.
 
     Raises:
-        ConfigurationError: an unknown name (with the nearest known one) or a value that cannot be used.
+        ConfigurationError: an unknown name (with the nearest known one), an empty variable or a value that cannot be used.
     """
     known = {Settings.variable(name): name for name in Settings.model_fields}
-    for name in os.environ:
-        if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX) and name not in known:
-            raise ConfigurationError(f"unknown setting {name}{_nearest(name, known)}")
+    for name, value in os.environ.items():
+        if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX):
+            if name not in known:
+                raise ConfigurationError(f"unknown setting {name}{_nearest(name, known)}")
+            if not value.strip():
+                raise ConfigurationError(f"{name} is empty: give it a value, or unset it")
     for name in overrides:
         if name not in Settings.model_fields:
             raise ConfigurationError(f"unknown setting {name!r}{_nearest(name, Settings.model_fields)}")

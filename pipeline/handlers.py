@@ -10,9 +10,9 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 import structlog
 import typing_extensions
 
-from contracts.jobs import Job, JobPayload, Scope
+from contracts.jobs import Job, JobPayload, JobSpec, Scope, types_of
 from contracts.outcomes import Outcome
-from contracts.topology import types_of, weights
+from contracts.topology import weights
 from pipeline.broker import DeadLetter
 from pipeline.client import Origin, Producer
 from pipeline.errors import ConfigurationError
@@ -146,8 +146,12 @@ def on(
     Raises:
         ConfigurationError: `payload` is no job type, or `offload` no place.
     """
-    if not hasattr(payload, "spec"):
-        raise ConfigurationError(f"{payload.__name__} is no job type: give its class type=… and queue=…")
+    if not isinstance(getattr(payload, "spec", None), JobSpec):
+        raise ConfigurationError(
+            f"{_named(payload)} is no job type: give a JobPayload class with type=… and queue=…"
+        )
+    if not callable(run):
+        raise ConfigurationError(f"{payload.spec.type}: {run!r:.80} is no handler: give a function")
     if offload not in {None, "process"}:
         raise ConfigurationError(
             f'{payload.spec.type}: offload must be "process", or left out (a plain def then runs in a thread),'
@@ -156,13 +160,24 @@ def on(
     return Handler(payload, cast(Run, run), offload, cast("DeathHook | None", on_archived), retry)
 
 
+def _named(value: object) -> str:
+    return getattr(value, "__name__", f"{value!r:.80}")
+
+
 class HandlerTable:
     """Handlers by job type.
 
-    Raises ConfigurationError when two handle one type.
+    Raises ConfigurationError for what is no handler, and when two handle one type.
     """
 
     def __init__(self, handlers: Iterable[Handler]) -> None:
+        handlers = list(handlers)
+        for given in cast("list[object]", handlers):
+            if not isinstance(given, Handler):
+                name = _named(given)
+                raise ConfigurationError(
+                    f"{name} says no job type: give on(Payload, {name}), Payload being its class"
+                )
         self._by_type: dict[str, Handler] = {}
         for handler in handlers:
             name = handler.payload.spec.type

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+import structlog
+
+from contracts.topology import QUEUES, weights
 from contracts.topology import pool as known_pool
-from contracts.topology import weights
 from pipeline.backends.lite.broker import LiteBroker
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.broker import Broker
@@ -37,6 +39,8 @@ EXIT_STUCK: Final = 75
 """Start me again: a handler did not stop, and only a new process gives its slot back."""
 NO_DUTIES: Final[Mapping[str, Tick]] = MappingProxyType({})
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+log = structlog.get_logger(component="worker")
 
 
 class Pipeline(Producer):
@@ -205,6 +209,15 @@ def _handlers(
     handlers: Iterable[Handler], pools: Sequence[str], only: Collection[str] | None, awaiting: frozenset[str]
 ) -> HandlerTable:
     table = HandlerTable(handlers)
+    read = {queue for name in pools for queue in weights(name)}
+    for name, handler in table.types().items():
+        if (queue := handler.payload.spec.queue) not in read:
+            log.warning(
+                "no pool given here reads the queue of a handler",
+                type=name,
+                queue=queue,
+                pool=QUEUES[queue].pool,
+            )
     if only is None:
         table.require(pools, awaiting)
         return table

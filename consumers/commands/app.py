@@ -83,7 +83,7 @@ def demo() -> None:
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and folders.")],
     kb: BaseName = "default",
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
@@ -96,8 +96,10 @@ def ingest(
     Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
     """
     for path in paths:
+        if not path:  # what an unset variable of a script leaves; it would name the current folder
+            raise typer.BadParameter("a path is empty: name a file or folder, or . for the current folder")
         try:
-            path.lstat()
+            Path(path).lstat()
         except PermissionError:
             raise typer.BadParameter(
                 f"no permission to look for {path}: a folder above it may not be entered by this user"
@@ -107,7 +109,7 @@ def ingest(
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ingest import ingest
 
-    run(ingest(paths, kb, wait, timeout, as_json), as_json=as_json)
+    run(ingest(list(map(Path, paths)), kb, wait, timeout, as_json), as_json=as_json)
 
 
 @app.command()

@@ -71,6 +71,11 @@ def complain(message: str, code: str, *, as_json: bool) -> None:
     """Say what went wrong: on standard error, or as the JSON object a script waits for."""
     if as_json:
         emit({"error": message, "code": code})
+    say(message)
+
+
+def say(message: str) -> None:
+    """Say something of this process to people, on standard error."""
     err.print(f"streamlane: {escape(message)}")
 
 

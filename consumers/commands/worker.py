@@ -1,8 +1,9 @@
 """`streamlane worker`: a process that does nothing but work."""
 
 from consumers.commands.session import HANDLERS, session
+from consumers.commands.terminal import say
 from contracts.payloads import AWAITING_HANDLER
-from contracts.topology import POOLS, Lane, UnknownNameError, pools_of
+from contracts.topology import POOLS, Lane, UnknownNameError, pools_of, weights
 
 
 def pools_named(names: list[str]) -> tuple[str, ...]:
@@ -24,11 +25,20 @@ def pools_named(names: list[str]) -> tuple[str, ...]:
 async def worker(names: list[str]) -> int:
     """Work until told to stop; return the exit code."""
     pools = pools_named(names)
+    queues = {queue for pool in pools for queue in weights(pool)}
     async with session() as opened:
-        return await opened.pipeline.serve(
+        settings = opened.pipeline.settings
+        slots = ", ".join(f"{pool} ({settings.slots(pool)})" for pool in pools)
+        say(
+            f"works on {' '.join(names)}, pools with slots: {slots};"
+            f" the data lies in {settings.data_dir.absolute()}; stop with Ctrl-C"
+        )
+        code = await opened.pipeline.serve(
             pools=pools,
-            handlers=HANDLERS,
+            handlers=[handler for handler in HANDLERS if handler.payload.spec.queue in queues],
             services=opened.services,
             awaiting=AWAITING_HANDLER,
             duties=opened.services.duties,
         )
+    say("has stopped; what was not done is kept and runs again")
+    return code

@@ -18,8 +18,7 @@ PADDING = re.compile(r"[ \t]{2,}")
 RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 BLANK_LINES = re.compile(r"\n{3,}")
 DEEPEST = 50  # elements within each other; at 64 the converter leaves out, without a word, what lies deeper
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)\b[^<>]{0,4000}>", re.IGNORECASE)
+TAG = re.compile(r"<!--|<(/?)([a-z][a-z0-9]*)\b[^<>]{0,4000}>", re.IGNORECASE)
 VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 INLINE = re.compile("a|abbr|b|bdi|bdo|big|cite|code|em|font|i|mark|q|s|small|span|strong|sub|sup|tt|u")
 ENDED_BY_THE_NEXT = re.compile("p|li|dt|dd|tr|td|th|option")
@@ -78,9 +77,15 @@ def _shallow(html: str) -> str:
     kept: list[str] = []
     opened: list[str] = []
     counts: Counter[str] = Counter()
-    at = 0
-    html = COMMENT.sub("", html)
+    at = commented = 0
     for tag in TAG.finditer(html):
+        if tag.start() < commented:
+            continue
+        if tag[2] is None:
+            commented = html.find("-->", tag.end())
+            if commented < 0:
+                break
+            continue
         name = tag[2].lower()
         if VOID.fullmatch(name) or tag[0].endswith("/>"):
             continue

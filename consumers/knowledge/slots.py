@@ -67,9 +67,17 @@ async def open_slots(
 
 
 async def begin_finalizing(
-    session: AsyncSession, knowledge_id: str, attempt: int, children: Sequence[Child]
+    session: AsyncSession,
+    knowledge_id: str,
+    attempt: int,
+    children: Sequence[Child],
+    *,
+    warnings: Sequence[str] | None = None,
 ) -> Finalizing:
-    """Processing → finalizing with a slot for each child that has one, or → completed if none has."""
+    """Processing → finalizing with a slot for each child that has one, or → completed if none has.
+
+    `warnings` take the place of the document's.
+    """
     now = now_ms()
     kinds = {child.slot for child in children} - {None}
     values: dict[str, Any] = (
@@ -77,6 +85,8 @@ async def begin_finalizing(
         if kinds
         else {"parse_status": ParseStatus.COMPLETED, "processed_at": now}
     )
+    if warnings is not None:
+        values["warnings"] = list(warnings)
     if SlotKind.SUMMARY in kinds:
         values["summary_status"] = SummaryStatus.PENDING
     moved = await changed(

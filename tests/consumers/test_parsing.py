@@ -185,6 +185,10 @@ class TestDeepPages:
         text = read("a.html", "<html><body>" + "<p>One.<ul><li>Two.<li>Three.</ul>" * 200).text
         assert text.count("One.\n\n- Two.\n- Three.") == 200
 
+    def test_what_is_commented_out_is_not_deep(self, read):
+        page = f"<html><body><p>One.</p><!-- {'<div>' * 100} --><ul><li>Two.</li></ul></body></html>"
+        assert read("a.html", page).text == "One.\n\n- Two."
+
     def test_cells_that_the_next_one_ends_are_all_read(self, read):
         page = "<html><body><table><tr><th>a<th>b<tr><td>1<td>2</table><p>Below.</p>"
         assert read("a.html", page).text == "| a | b |\n| --- | --- |\n| 1 | 2 |\n\nBelow."

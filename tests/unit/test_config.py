@@ -27,6 +27,14 @@ def test_an_unknown_variable_is_refused_naming_the_nearest_known_one(monkeypatch
         load()
 
 
+@pytest.mark.parametrize("name", ["STREAMLANE_DATA_DIR", "STREAMLANE_DATABASE_URL", "STREAMLANE_LEASE_S"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_variable_is_a_mistake(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=f"{name} is empty: give it a value, or unset it"):
+        load()
+
+
 def test_variables_that_are_for_tests_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMLANE_TEST_REDIS_URL", "x")
     load()

@@ -55,7 +55,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
         ({"retention": -1}, "retention must be at least 0 seconds"),
         ({"version": 0}, "version must be 1 or more, got 0"),
         ({"type": ""}, "type must be 1 to 128 of"),
-        ({"queue": ""}, "queue must be 1 to 128 of"),
+        ({"queue": "defalt"}, r"queue must be one of .*; did you mean 'default'\?"),
+        ({"queue": "images"}, r"queue must be one of default, .*, agent, got 'images'$"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_with_its_class(

@@ -3,7 +3,7 @@ from collections import Counter
 import contracts.payloads  # noqa: F401 - registers every job type
 import pytest
 from contracts import topology
-from contracts.jobs import payload_types
+from contracts.jobs import payload_types, types_of
 from contracts.topology import POOLS, QUEUES, SHARED, Lane, UnknownNameError
 
 # Written a second time on purpose: the table of the design, against which the registry is read.
@@ -68,13 +68,13 @@ def test_the_shared_pool_borrows_from_core_and_enrichment_only() -> None:
 
 
 def test_every_type_is_in_exactly_one_queue() -> None:
-    placed = Counter(t.spec.type for q in QUEUES for t in topology.types_of(q))
+    placed = Counter(t.spec.type for q in QUEUES for t in types_of(q))
     platform = [n for n, t in payload_types().items() if t.__module__.startswith("contracts.payloads.")]
     assert {name: placed[name] for name in platform} == dict.fromkeys(platform, 1)
 
 
 def test_no_queue_is_without_a_type() -> None:
-    assert all(topology.types_of(q) for q in QUEUES)
+    assert all(types_of(q) for q in QUEUES)
 
 
 def test_a_home_is_the_first_pool_of_the_queue() -> None:
@@ -88,6 +88,8 @@ def test_a_home_is_the_first_pool_of_the_queue() -> None:
         (topology.pool, "enrichments", "did you mean 'enrichment'"),
         (topology.weights, "cores", "did you mean 'core'"),
         (topology.home, "zzz", "known: default,"),
+        (topology.home, "images", "known: default,"),
+        (topology.pool, "default", "queue 'default' is in pool 'core'"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_one(lookup, name: str, hint: str) -> None:

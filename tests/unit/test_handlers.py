@@ -29,7 +29,7 @@ def test_a_model_that_is_no_job_type_is_refused() -> None:
     class Plain(JobPayload):
         """Without a type."""
 
-    with pytest.raises(ConfigurationError, match="Plain is no job type: give its class type=… and queue=…"):
+    with pytest.raises(ConfigurationError, match="Plain is no job type: give a JobPayload class with type=…"):
         on(Plain, Scripted())
 
 
@@ -37,6 +37,26 @@ def test_a_model_that_is_no_job_type_is_refused() -> None:
 def test_a_place_that_is_none_is_refused_with_the_one_there_is(offload: Any) -> None:
     with pytest.raises(ConfigurationError, match=r'picture:scale: offload must be "process", or left out'):
         on(Scale, function, offload=offload)
+
+
+@pytest.mark.parametrize(
+    ("payload", "run", "message"),
+    [
+        ("picture:scale", Scripted(), "'picture:scale' is no job type: give a JobPayload class"),
+        (dict, Scripted(), "dict is no job type"),
+        (Scale, None, "picture:scale: None is no handler: give a function"),
+    ],
+)
+def test_what_is_no_pair_of_type_and_function_is_refused(payload: Any, run: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        on(payload, run)
+
+
+def test_a_function_without_its_type_is_no_handler() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"coroutine says no job type: give on\(Payload, coroutine\)"
+    ):
+        HandlerTable([coroutine])  # type: ignore[list-item]
 
 
 def test_two_handlers_for_one_type_are_refused() -> None:

@@ -74,6 +74,16 @@ async def test_what_cannot_work_is_refused_before_anything_starts(
     assert await pipeline.inspector.workers() == []
 
 
+async def test_a_handler_whose_queue_nobody_reads_is_told_to_the_log(pipeline: Pipeline) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with working(pipeline, handles(Scripted()), pools=["core", "wiki"]):
+            pass
+        async with working(pipeline, handles(Scripted()), pools=["wiki"]):
+            pass
+    (told,) = [line for line in lines if line["log_level"] == "warning"]
+    assert (told["type"], told["queue"], told["pool"]) == ("support:work", "default", "core")
+
+
 async def test_each_pool_says_that_it_starts_and_with_how_many_slots(pipeline: Pipeline) -> None:
     with structlog.testing.capture_logs() as lines:
         async with working(pipeline, handles(Scripted()), pools=["core", "wiki", "core"]):
