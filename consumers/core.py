@@ -1,6 +1,7 @@
 """Pool core: parsing documents. Also the table of its handlers."""
 
 import asyncio
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -89,6 +90,13 @@ _PHRASES: Final = {
 }
 
 HANDLERS: Final = (on(DocumentProcess, process_document, on_archived=fail_document),)
+
+
+def __getattr__(name: str) -> Any:
+    """Make `app`, for `faststream run consumers.core:app`, when it is asked for: FastStream is slow to import."""
+    if name == "app":
+        return importlib.import_module("consumers.lanes").app_of("core")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 async def _read(job: DocumentProcess, services: Services) -> ParsedDocument:

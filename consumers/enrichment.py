@@ -5,8 +5,9 @@ twice, it changes nothing. A failed enrichment never fails the document; its slo
 """
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -203,6 +204,13 @@ HANDLERS: Final = (
     on(ChunkExtract, extract_entities, on_archived=slot_lost),
     on(KnowledgeAutoTag, tag_document),
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Make `app`, for `faststream run consumers.enrichment:app`, when it is asked for: FastStream is slow to import."""
+    if name == "app":
+        return importlib.import_module("consumers.lanes").app_of("enrichment")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 async def _close(

@@ -1,5 +1,6 @@
 """Pool postprocess: the one fan-out of a parsed document. Also the table of its handlers."""
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -87,3 +88,10 @@ def plan(job: KnowledgePostProcess, chunks: Sequence[Chunk], settings: Knowledge
 
 
 HANDLERS: Final = (on(KnowledgePostProcess, post_process, on_archived=fail_document),)
+
+
+def __getattr__(name: str) -> Any:
+    """Make `app`, for `faststream run consumers.postprocess:app`, when it is asked for: FastStream is slow to import."""
+    if name == "app":
+        return importlib.import_module("consumers.lanes").app_of("postprocess")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -86,6 +86,20 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
         raise PoisonError(f"opts cannot be read: {error}") from None
 
 
+def options_schema() -> dict[str, Any]:
+    """Return the JSON schema of the `opts` field, for those who write it in another language."""
+    pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+    known: dict[str, Any] = {
+        key: {"type": "string" if kind is str else "integer"} for key, (_, kind) in _LONG.items()
+    }
+    known["v"] = {"const": ENVELOPE_VERSION}
+    known["codec"] = {"const": "json"}
+    known["deadline"] = {"type": ["integer", "null"]}
+    known["scopes"] = {"type": "array", "items": pair, "description": "pairs of kind and id"}
+    known["unique"] = {"type": "array", "description": "key, ttl in seconds, until, on_conflict"}
+    return {"type": "object", "properties": known}
+
+
 def cut(text: str, limit: int = MAX_ERROR_BYTES) -> str:
     """Return `text` in at most `limit` bytes of UTF-8, marked where it was cut (facts 4.1)."""
     raw = text.encode("utf-8", "replace").replace(b"\x00", b"\xef\xbf\xbd")

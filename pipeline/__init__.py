@@ -30,6 +30,7 @@ from pipeline.runtime import Pipeline
 from pipeline.worker.offload import run_in_child
 
 if TYPE_CHECKING:
+    from pipeline.faststream_app import worker_app
     from pipeline.store.engine import Database
     from pipeline.store.outbox import Outbox
 
@@ -53,13 +54,18 @@ __all__ = [
     "errors",
     "on",
     "run_in_child",
+    "worker_app",
 ]
 
-_SQL = {"Database": "pipeline.store.engine", "Outbox": "pipeline.store.outbox"}
+_LATER = {
+    "Database": "pipeline.store.engine",
+    "Outbox": "pipeline.store.outbox",
+    "worker_app": "pipeline.faststream_app",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs SQLAlchemy when it is first asked for: it takes longer than all the rest."""
-    if name in _SQL:
-        return getattr(importlib.import_module(_SQL[name]), name)
+    """Load what needs SQLAlchemy or FastStream when it is first asked for: they take longer than all the rest."""
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

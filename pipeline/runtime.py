@@ -12,10 +12,12 @@ from typing import Any, ClassVar, Final
 
 import structlog
 
+from contracts.jobs import types_of
 from contracts.topology import QUEUES, weights
 from contracts.topology import pool as known_pool
 from pipeline.backends.lite.broker import LiteBroker
 from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.keys import Keys
 from pipeline.broker import Broker
 from pipeline.client import Producer
 from pipeline.config import Settings, load
@@ -106,25 +108,26 @@ class Pipeline(Producer):
         awaiting: frozenset[str] = frozenset(),
         duties: Mapping[str, Tick] = NO_DUTIES,
         stalled: Callable[[], None] = lambda: None,
+        claiming: bool = True,
     ) -> AsyncIterator[Crew]:
         """Run workers and the periodic duties inside this process; leaving the block drains them.
 
-        Every known job type of the pools' queues needs a handler, but those in `awaiting`; with `only`, just these
-        types are handled and others wait for another worker. `duties` are run beside ours, each step saying when the
-        next one is due. `stalled` is called, in a thread, when the event loop has been blocked for `loop_stall_s`.
+        Every known job type of the pools' queues needs a handler, but those in `awaiting`, and a queue of nothing else
+        is left alone; with `only`, just these types are handled and others wait for another worker. `duties` are run
+        beside ours, each step saying when the next one is due. `stalled` is called, in a thread, when the event loop
+        has been blocked for `loop_stall_s`. Unless `claiming`, a pool begins when `Crew.claim` names it.
 
         Raises ConfigurationError, UnknownNameError before anything starts.
         """
         pools = tuple(dict.fromkeys(known_pool(name).name for name in pools))
         table = _handlers(handlers, pools, only, awaiting)
         broker, settings = self.broker, self.settings
+        served = {name: _served(name, table, awaiting) for name in pools}
         queues = dict.fromkeys(queue for name in pools for queue in weights(name))
-        letters = DeadLetters(
-            broker, table.types(), services, queues=queues, ledger=self.ledger, only=only
-        )  # fmt: skip
+        letters = DeadLetters(broker, table.types(), services, queues=queues, ledger=self.ledger, only=only)
         deaths, promoter = Looper("dead_letter", letters.tick), Looper("promoter", Promoter(broker).tick)
         crew = Crew(
-            broker, settings, table, pools=pools, services=services, on_death=deaths.wake, stalled=stalled
+            broker, settings, table, pools=served, services=services, on_death=deaths.wake, stalled=stalled
         )  # fmt: skip
         loopers = (
             deaths,
@@ -135,11 +138,10 @@ class Pipeline(Producer):
         )
         heartbeat = Looper("heartbeat", Heartbeat(broker, crew.beat).tick)
         loop = asyncio.get_running_loop()
-        unlisten = (
-            broker.on_signal(crew.nudge),
-            broker.on_due(lambda: _soon(loop, promoter.wake)),
-        )
+        unlisten = broker.on_signal(crew.nudge), broker.on_due(lambda: _soon(loop, promoter.wake))
         crew.start()
+        for name in pools if claiming else ():
+            crew.claim(name)
         for looper in (*loopers, heartbeat):
             looper.start()
 
@@ -187,16 +189,31 @@ class Pipeline(Producer):
         try:
             async with self.workers(
                 pools=pools, handlers=handlers, services=services, only=only, awaiting=awaiting,
-                duties=duties, stalled=lambda: _exit(EXIT_STALLED),
+                duties=duties, stalled=end_stalled,
             ) as crew:  # fmt: skip
                 crews.append(crew)
                 await first_of(asked.wait(), crew.stuck.wait())
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if crew.left:
-            _exit(EXIT_STUCK)
-        return EXIT_STUCK if crew.stuck.is_set() else 0
+        return exit_code(crew)
+
+
+def end_stalled() -> None:
+    """End this process, whose event loop is dead, for another to take its jobs."""
+    _exit(EXIT_STALLED)
+
+
+def exit_code(crew: Crew) -> int:
+    """Return what a process says at its end whose crew has stopped; end it here if a handler does not stop."""
+    if crew.left:
+        _exit(EXIT_STUCK)
+    return EXIT_STUCK if crew.stuck.is_set() else 0
+
+
+def stream_of(settings: Settings, queue: str) -> str:
+    """Return the name of the stream in which Redis keeps a queue. Raises UnknownNameError."""
+    return Keys(settings.namespace).stream(queue)
 
 
 async def _broker(settings: Settings) -> Broker:
@@ -227,6 +244,18 @@ def _handlers(
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(f"only={name!r} names a job type without a handler{hint}")
     return HandlerTable(handler for name, handler in table.types().items() if name in only)
+
+
+def _served(pool: str, handlers: HandlerTable, awaiting: frozenset[str]) -> dict[str, int]:
+    """Return the queues a pool reads and their weights. Jobs that all await their handler wait where they are: taken,
+    they would be put off until they count as poison.
+    """
+
+    def alone(queue: str) -> bool:
+        names = {payload.spec.type for payload in types_of(queue)}
+        return bool(names) and names <= awaiting and names.isdisjoint(handlers.types())
+
+    return {queue: weight for queue, weight in weights(pool).items() if not alone(queue)}
 
 
 async def through(ending: Coroutine[Any, Any, None], hurry: Callable[[], None] = lambda: None) -> None:

@@ -5,15 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from consumers import core, enrichment, postprocess
+from consumers.lanes import HANDLERS
 from consumers.services import Services, open_services
 from contracts.payloads import AWAITING_HANDLER
-from pipeline import Handler, Pipeline
+from pipeline import Pipeline
 
 TENANT: Final = 1
 """The tenant of everything done on the command line."""
 
-HANDLERS: Final[tuple[Handler, ...]] = (*core.HANDLERS, *postprocess.HANDLERS, *enrichment.HANDLERS)
 POOLS: Final = ("core", "postprocess", "enrichment", "shared")
 
 

@@ -1,7 +1,8 @@
 """`streamlane worker`: a process that does nothing but work."""
 
-from consumers.commands.session import HANDLERS, session
+from consumers.commands.session import session
 from consumers.commands.terminal import say
+from consumers.lanes import HANDLERS
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS, Lane, UnknownNameError, pools_of, weights
 

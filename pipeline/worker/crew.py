@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 
 from contracts.identity import new_id
-from contracts.topology import weights
 from pipeline.broker import Broker, Delivery
 from pipeline.clock import now_ms
 from pipeline.config import Settings
@@ -32,7 +31,8 @@ log = structlog.get_logger(component="worker")
 
 
 class Crew:
-    """The workers of one process. `stop` drains them; `hurry` cuts its grace short.
+    """The workers of one process: `pools` maps each pool to the queues it reads and their weights, and a pool without
+    queues has nothing to do. `stop` drains them; `hurry` cuts its grace short.
 
     `stalled` is called from the lease thread when the event loop is dead; `stuck` is set when a handler does not end
     though it was told to `grace_s` ago: only a new process gives its slot back.
@@ -44,7 +44,7 @@ class Crew:
         settings: Settings,
         handlers: HandlerTable,
         *,
-        pools: Sequence[str],
+        pools: Mapping[str, Mapping[str, int]],
         services: object,
         on_death: Callable[[], None],
         stalled: Callable[[], None],
@@ -66,25 +66,38 @@ class Crew:
             stall_s=settings.loop_stall_s,
             on_stall=stalled,
         )
-        self._pools = [
-            Pool(
+        self._weights = pools
+        self._pools = {
+            name: Pool(
                 name,
                 settings.slots(name),
-                weights(name),
+                weights,
                 consumer=f"{self.id}/{name}",
                 broker=broker,
                 attempts=self._attempts,
                 run=self._executor.run,
             )
-            for name in pools
-        ]
+            for name, weights in pools.items()
+            if weights
+        }
 
     def start(self) -> None:
-        """Begin to claim and to renew."""
+        """Begin to renew what `claim` will bring."""
         self._leases.start()
-        for pool in self._pools:
-            log.info("pool starting", pool=pool.name, slots=pool.slots, queues=list(weights(pool.name)))
+
+    def claim(self, name: str) -> None:
+        """Let a pool claim jobs, unless this process is about to end."""
+        pool = self._pools.get(name)
+        if pool is None:
+            log.info("nothing handles what this pool is for; its jobs wait", pool=name)
+        elif not self._stopping:
+            log.info("pool starting", pool=name, slots=pool.slots, queues=list(self._weights[name]))
             pool.start()
+
+    async def rest(self, name: str) -> None:
+        """Let a pool claim no more; what it runs goes on."""
+        if (pool := self._pools.get(name)) is not None:
+            await pool.stop()
 
     def nudge(self) -> None:
         """Look for cancels now; from whatever thread."""
@@ -95,13 +108,18 @@ class Crew:
         host, pid, _ = self.id.rsplit(":", 2)
         state = "stopping" if self._stopping else "running"
         return WorkerBeat(
-            self.id, host, int(pid), self._started_at, state, tuple(pool.beat() for pool in self._pools)
+            self.id,
+            host,
+            int(pid),
+            self._started_at,
+            state,
+            tuple(pool.beat() for pool in self._pools.values()),
         )
 
     @property
     def failing(self) -> bool:
         """Whether the store does not let us claim: until it does, this worker is not ready."""
-        return any(pool.failing for pool in self._pools)
+        return any(pool.failing for pool in self._pools.values())
 
     @property
     def left(self) -> int:
@@ -115,7 +133,7 @@ class Crew:
     async def stop(self) -> None:
         """Stop claiming, give running jobs their grace, cancel the rest, hand back what was not done."""
         self._stopping = True
-        await asyncio.gather(*(pool.stop() for pool in self._pools))
+        await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
         await first_of(self._attempts.emptied(), self._hurry.wait(), timeout=self._settings.grace_s)
         for attempt in self._attempts.all():
             attempt.tell(Told.SHUTDOWN)
@@ -134,7 +152,7 @@ class Crew:
             attempt.close()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LAST_ACT_S):
-                for pool in self._pools:
+                for pool in self._pools.values():
                     for orphan in await pool.orphans():
                         self._ends.releases.add(orphan)
                 await asyncio.gather(*(self._executor.conclude(attempt) for attempt in left))

@@ -57,8 +57,10 @@ class Pool:
         return PoolBeat(self.name, self.slots, len(self._running), self._weights)
 
     def start(self) -> None:
-        """Begin to claim."""
-        self._loop = asyncio.create_task(self._run(), name=f"pool {self.name}")
+        """Begin to claim, also after `stop`. Starting what runs changes nothing."""
+        self._stopping = False
+        if self._loop is None or self._loop.done():
+            self._loop = asyncio.create_task(self._run(), name=f"pool {self.name}")
 
     async def stop(self) -> None:
         """Claim no more; return once no claim is under way, or after two seconds. What runs goes on."""

@@ -26,7 +26,7 @@ KNOWLEDGE = Scope("knowledge", "k")
 
 @pytest.fixture
 async def redis(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Redis]:
-    backend = Redis(tmp_path, redis_server)
+    backend = Redis(tmp_path, redis_server, redis_op_timeout_ms=250)
     yield backend
     await backend.close()
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from consumers.commands.ingest import bring_in
 from consumers.commands.queues import cancel_job
-from consumers.commands.session import HANDLERS, TENANT, Session
+from consumers.commands.session import TENANT, Session
 from consumers.knowledge.documents import Entry
 from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
 from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.lanes import HANDLERS
 from consumers.services import open_services
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry

@@ -1,11 +1,11 @@
 """Whatever is done to a store, in whatever order, with whatever lost and whoever crashing: it does what the model does."""
 
 import asyncio
+import itertools
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -104,11 +104,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.backend = type(self).make(Path(self.folder.name))
         self.model = Model()
+        self.numbers = itertools.count(1)
         self.store: Broker = self.run(self.backend.open())
         self.hands = [Hand(self.store), Hand(self.store)]
         self.deliveries: list[Delivery] = []
         self.loss = Loss.NOTHING
-        self._enqueue([new(**one) for one in first])
+        self._enqueue([self._new(**one) for one in first])
 
     def teardown(self) -> None:
         if hasattr(self, "runner"):
@@ -155,18 +156,18 @@ class StoreMachine(RuleBasedStateMachine):
     # Producing
 
     def enqueue(self, draw: Any) -> None:
-        self._enqueue([new(**one) for one in draw(st.lists(wanted, min_size=1, max_size=4))])
+        self._enqueue([self._new(**one) for one in draw(st.lists(wanted, min_size=1, max_size=4))])
 
     def contend(self, draw: Any) -> None:
         """For the one unique key there is."""
         place = draw(st.sampled_from(AT_HOME))
-        self._enqueue([new(**draw(options) | {"queue": place, "unique": draw(uniques)})])
+        self._enqueue([self._new(**draw(options) | {"queue": place, "unique": draw(uniques)})])
 
     def _enqueue(self, news: list[NewJob]) -> None:
         """Enqueue together; where something is lost home by home, for of several homes one alone would be repeated."""
         parts = [news]
         if self.loss is not Loss.NOTHING:
-            parts = [list(some) for _, some in groupby(news, lambda one: home(one.job.queue))]
+            parts = [list(some) for _, some in itertools.groupby(news, lambda one: home(one.job.queue))]
         for part in parts:
             got = self.insist(self.store.enqueue, part)
             expected = self.model.enqueue(part)
@@ -188,7 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
                 "root_id": parent.root_id,
                 "root_at": parent.root_at,
             }
-            self._enqueue([new(named=True, **inherited)])
+            self._enqueue([self._new(named=True, **inherited)])
 
     # Consuming
 
@@ -365,6 +366,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.run(self.store.queued_ids("knowledge")) == live
         letters = self.run(self.store.dead_letters(QUEUES, 1000))
         assert [letter.job_id for letter in letters] == self.model.letters
+
+    def _new(self, **fields: Any) -> NewJob:
+        """A job whose id says which one it is: the order within a millisecond is that of the ids, the same in every run."""
+        return new(id=f"job-{next(self.numbers):03}", **fields)
 
     def _some(self, draw: Any, most: int) -> list[Delivery]:
         """Up to `most` of all deliveries that there ever were; those that are current more often."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from consumers.commands.ingest import Outcome, bring_in
-from consumers.commands.session import HANDLERS, POOLS, Session
+from consumers.commands.session import POOLS, Session
+from consumers.lanes import HANDLERS
 from consumers.services import open_services
 from pipeline import Handler, Pipeline
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,6 +23,8 @@ from tests.support.faults import Faults, Loss, asked, know_who_asks
 from tests.support.redis_server import Given, forget, shared
 from tests.support.tcp_proxy import TcpProxy, evaluates, says
 
+PATIENT: Final[Mapping[str, Any]] = MappingProxyType({"redis_op_timeout_ms": 3000})
+"""A machine that is busy with other tests is no outage."""
 NOT_KEPT: Final = {"stats", "meta"}
 ASKING: Final = frozenset(
     [
@@ -61,12 +64,12 @@ class Redis:
     or its reply; the error is what the broken connection makes of it.
     """
 
-    def __init__(self, folder: Path, server: Given | None = None) -> None:
+    def __init__(self, folder: Path, server: Given | None = None, **settings: Any) -> None:
         self.server = server or shared()
         self.proxy = TcpProxy(self.server.host, self.server.port)
         self.faults: Faults = WireFaults(self.proxy)
         self.namespace = f"t{os.getpid()}-{next(_numbers)}"
-        self._folder = folder / "data"
+        self._folder, self._settings = folder / "data", {**PATIENT, **settings}
         self._brokers: list[RedisBroker] = []
         self._patch = pytest.MonkeyPatch()
         know_who_asks(self._patch, RedisBroker)
@@ -98,6 +101,7 @@ class Redis:
             "redis_url": url._replace(netloc=place).geturl(),
             "namespace": self.namespace,
             "data_dir": self._folder,
+            **self._settings,
         }
 
     def footprint(self) -> Mapping[str, int]:

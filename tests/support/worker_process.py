@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,6 +77,10 @@ class WorkerProcess:
         self._process = process
         self.pid = process.pid
 
+    def signal_all(self, number: signal.Signals) -> None:
+        """As a terminal does: to the worker and its children."""
+        os.killpg(self.pid, number)
+
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
@@ -93,22 +97,30 @@ class WorkerProcess:
 
 @contextmanager
 def worker_processes(data_dir: Path, diary: Diary) -> Iterator[Any]:
-    """A function that starts workers with the given settings; all are gone afterwards."""
+    """A function that starts workers with the given settings; all are gone afterwards, with their children."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(**settings: object) -> WorkerProcess:
+    def start(
+        command: Sequence[str] = (sys.executable, "-m", "tests.support.worker_process", str(diary.path)),
+        cwd: Path = ROOT,
+        **settings: object,
+    ) -> WorkerProcess:
         own = {f"STREAMLANE_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {**os.environ, "STREAMLANE_DATA_DIR": str(data_dir), **own}
-        command = [sys.executable, "-m", "tests.support.worker_process", str(diary.path)]
         with (data_dir.parent / f"worker-{len(started)}.log").open("wb") as log:
-            started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log, stdout=log))
+            started.append(
+                subprocess.Popen(
+                    command, cwd=cwd, env=environment, stderr=log, stdout=log, start_new_session=True
+                )
+            )
         return WorkerProcess(started[-1])
 
     try:
         yield start
     finally:
         for process in started:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

@@ -92,6 +92,35 @@ async def test_each_pool_says_that_it_starts_and_with_how_many_slots(pipeline: P
     assert starts == [("core", 8), ("wiki", 8)]
 
 
+async def test_jobs_that_all_await_their_handler_wait_where_they_are(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with apart() as known:
+
+        class Handled(JobPayload, type="await:handled", queue="default"):
+            """One of two in its queue."""
+
+        class Beside(JobPayload, type="await:beside", queue="default"):
+            """The other one."""
+
+        class Alone(JobPayload, type="await:alone", queue="chat_attachment"):
+            """The only one in its queue."""
+
+        class Elsewhere(JobPayload, type="await:elsewhere", queue="ks"):
+            """The only one of its pool."""
+
+    monkeypatch.setattr("contracts.jobs._REGISTRY", known)
+    waiting = [await pipeline.enqueue(payload) for payload in (Alone(), Elsewhere())]
+    awaiting = frozenset({"await:beside", "await:alone", "await:elsewhere"})
+    handlers = [handles(Scripted(), Handled)]
+    async with pipeline.workers(pools=["core", "ks"], handlers=handlers, awaiting=awaiting) as crew:
+        done = await pipeline.enqueue(Handled())
+        await pipeline.wait(done.id, timeout=10)
+        assert [(pool.name, [*pool.weights]) for pool in crew.beat().pools] == [("core", ["default"])]
+    for receipt in waiting:
+        assert (await record(pipeline, receipt.id)).state is JobState.PENDING
+
+
 async def test_a_worker_can_be_seen_while_it_lives(pipeline: Pipeline) -> None:
     async with working(pipeline, handles(Scripted())) as crew:
         (beat,) = await wait_until(pipeline.inspector.workers, describe="it is registered")

@@ -1,0 +1,41 @@
+"""What is deployed: one app a lane, for `faststream run consumers.lanes:background`. Each is made when it is asked for."""
+
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from consumers import core, enrichment, postprocess
+from consumers.services import open_services
+from contracts.payloads import AWAITING_HANDLER
+from contracts.topology import Lane, pools_of
+from pipeline import Handler
+
+if TYPE_CHECKING:
+    from faststream import FastStream
+
+    agents: FastStream
+    background: FastStream
+    interactive: FastStream
+
+HANDLERS: Final[tuple[Handler, ...]] = (*core.HANDLERS, *postprocess.HANDLERS, *enrichment.HANDLERS)
+
+
+@cache
+def app_of(*pools: str) -> "FastStream":
+    """Return the app of these pools, always the same one. Raises UnknownNameError."""
+    from pipeline import worker_app
+
+    return worker_app(
+        pools=pools,
+        handlers=HANDLERS,
+        services=open_services,
+        awaiting=AWAITING_HANDLER,
+        duties=attrgetter("duties"),
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Make the app of a lane."""
+    if name in set(Lane):
+        return app_of(*pools_of(Lane(name)))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
