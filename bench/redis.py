@@ -115,12 +115,20 @@ async def idle_commands(folder: Path) -> None:
     async with Redis.from_url(url()) as client:
         counted = asyncio.create_task(idle(folder))
         await asyncio.sleep(5)
-        before = (await client.info("stats"))["total_commands_processed"]
+        before = await sent(client)
         await asyncio.sleep(15)
-        after = (await client.info("stats"))["total_commands_processed"]
+        after = await sent(client)
         await counted
-    rate = (after - before - 1) / 15
-    report("… commands", f"{rate:.1f}/s", "<= 20/s", 20 / max(rate, 0.01))
+    rate = (after - before) / 15
+    report("… commands sent", f"{rate:.1f}/s", "<= 20/s", 20 / max(rate, 0.01))
+
+
+async def sent(client: Any) -> int:
+    """How many commands clients have sent, the bench aside; what a script calls is counted by the server, too."""
+    stats = await client.info("commandstats")
+    return sum(
+        stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval", "xread", "ping")
+    )
 
 
 async def cancel_scope(folder: Path) -> None:

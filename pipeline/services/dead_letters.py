@@ -24,7 +24,7 @@ from pipeline.outage import doubled
 from pipeline.telemetry import span
 
 BATCH: Final = 100
-EVERY_S: Final = 1.0
+EVERY_S: Final = 5.0
 HOOK_LIMIT_S: Final = 60.0
 LOCK_MS: Final = 90_000
 """Longer than one hook may take; asked for again before each."""

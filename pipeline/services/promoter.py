@@ -6,7 +6,7 @@ from pipeline.broker import Broker
 from pipeline.clock import now_ms
 
 BATCH: Final = 500
-LONGEST_S: Final = 1.0
+LONGEST_S: Final = 2.0
 
 
 class Promoter:

@@ -9,7 +9,7 @@ from contracts.states import JobState
 from pipeline.broker import Broker, ReclaimPolicy
 from pipeline.config import Settings
 
-LONGEST_S: Final = 1.0
+LONGEST_S: Final = 1.5
 SHORTEST_S: Final = 0.05
 
 log = structlog.get_logger(component="reclaimer")
@@ -23,7 +23,7 @@ class Reclaimer:
         self._policy = ReclaimPolicy(
             lease_ms=round(settings.lease_s * 1000), max_crashes=settings.max_crashes
         )
-        self._every_s = min(max(settings.lease_s / 8, SHORTEST_S), LONGEST_S)
+        self._every_s = min(max(settings.lease_s / 6, SHORTEST_S), LONGEST_S)
 
     async def tick(self) -> float:
         """Reclaim one batch. Raises StoreUnavailable."""

@@ -11,7 +11,7 @@ from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 
-BLOCK_S: Final = 5.0
+BLOCK_S: Final = 30.0
 READY, PAUSED = 1, -1
 
 
