@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.leaks import Running
-from tests.support.redis_server import RedisServer, forget, shared
+from tests.support.redis_server import RedisServer, end_shared, forget, shared
 from tests.support.waiting import wait_until
 
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
@@ -65,6 +65,10 @@ async def no_task_left() -> AsyncIterator[None]:
         return asyncio.all_tasks() - before - {asyncio.current_task()}
 
     await wait_until(lambda: not left(), describe=f"the test's tasks have ended: {left()}", timeout=3)
+
+
+def pytest_sessionfinish() -> None:
+    end_shared()  # not left to the exit of the process: a worker of xdist has none of that kind
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

