@@ -136,9 +136,9 @@ def worker(
 ) -> None:
     """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
     needs(KNOWLEDGE)
-    from consumers.commands.worker import worker
+    from consumers.commands.worker import new_loop, worker
 
-    run(worker(names))
+    run(worker(names), new_loop=new_loop())
 
 
 @app.command()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import typer
@@ -37,8 +37,13 @@ def needs(extra: Extra, *, as_json: bool = False) -> None:
         raise typer.Exit(USAGE)
 
 
-def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn:
-    """Run a command to its exit code; what went wrong is one sentence.
+def run(
+    command: Coroutine[Any, Any, int],
+    *,
+    as_json: bool = False,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> NoReturn:
+    """Run a command to its exit code, in a loop of its own or one that `new_loop` makes; what went wrong is one sentence.
 
     Exit codes: 0 ok, 1 the work failed, 2 bad usage or configuration, 130 interrupted.
     """
@@ -49,7 +54,8 @@ def run(command: Coroutine[Any, Any, int], *, as_json: bool = False) -> NoReturn
 
     stop = Stop()
     try:
-        code = asyncio.run(stop.run(command))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            code = runner.run(stop.run(command))
     except (ConfigurationError, UnknownNameError) as error:
         complain(str(error), "configuration", as_json=as_json)
         code = USAGE

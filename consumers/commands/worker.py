@@ -1,5 +1,8 @@
 """`streamlane worker`: a process that does nothing but work."""
 
+import asyncio
+from collections.abc import Callable
+
 from consumers.commands.session import session
 from consumers.commands.terminal import say
 from consumers.lanes import HANDLERS
@@ -43,3 +46,12 @@ async def worker(names: list[str]) -> int:
         )
     say("has stopped; what was not done is kept and runs again")
     return code
+
+
+def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the faster event loop, where there is one (`faststream run` takes it by itself)."""
+    try:
+        import uvloop
+    except ImportError:  # on Windows
+        return None
+    return uvloop.new_event_loop

@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 
 from contracts.jobs import Job
@@ -26,19 +25,22 @@ class Told(StrEnum):
 
 
 class Attempt:
-    """One delivery that we hold. Telling it to stop cancels its handler; only the first reason counts."""
+    """One delivery that we hold. Telling it to stop cancels the task that is inside `with attempt`; only the first
+    reason counts.
+    """
 
     def __init__(self, delivery: Delivery, still_there: Callable[["Attempt"], None], grace_s: float) -> None:
         self.delivery = delivery
         self.job: Job | None = None
+        self.key = f"{delivery.queue} {delivery.entry}"
         self.limit_s: float | None = None
+        self.ends_at: float | None = None
         self.stop = asyncio.Event()
         self.told: Told | None = None
         self.why = ""
         self.decided = False
         self._still_there, self._grace_s = still_there, grace_s
         self._alarm: asyncio.TimerHandle | None = None
-        self._clock: asyncio.TimerHandle | None = None
         self._handler: asyncio.Task[object] | None = None
         self._cancels = 0
         self._endings: list[Callable[[], object]] = []
@@ -58,28 +60,16 @@ class Attempt:
             self._cancels += 1
             self._handler.cancel()
 
-    def start_clock(self) -> None:
-        """Tell the handler to stop after `limit_s` seconds from now."""
-        if self.limit_s is not None:
-            self._clock = asyncio.get_running_loop().call_later(self.limit_s, self.tell, Told.TIMEOUT)
+    def __enter__(self) -> None:
+        """Begin the part in which to stop means that this task is cancelled."""
+        self._handler = asyncio.current_task()
 
-    def stop_clock(self) -> None:
-        """The handler has ended."""
-        if self._clock is not None:
-            self._clock.cancel()
-
-    @contextmanager
-    def cancellable(self) -> Iterator[None]:
-        """The part in which to stop means that this task is cancelled; afterwards no cancellation of ours is left."""
-        task = asyncio.current_task()
-        self._handler = task
-        try:
-            yield
-        finally:
-            self._handler = None
-            while self._cancels and task is not None:
-                self._cancels -= 1
-                task.uncancel()
+    def __exit__(self, *_: object) -> None:
+        """End it; afterwards no cancellation of ours is left."""
+        task, self._handler = self._handler, None
+        while self._cancels and task is not None:
+            self._cancels -= 1
+            task.uncancel()
 
     def at_end(self, ending: Callable[[], object]) -> None:
         """Call `ending` when the attempt is over."""
@@ -102,9 +92,10 @@ class Attempts:
         self._lock = threading.Lock()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._alarm: asyncio.TimerHandle | None = None
 
     def __contains__(self, delivery: Delivery) -> bool:
-        return _key(delivery) in self._held
+        return f"{delivery.queue} {delivery.entry}" in self._held
 
     def __len__(self) -> int:
         return len(self._held)
@@ -113,7 +104,7 @@ class Attempts:
         """Note that a delivery is in our hands."""
         attempt = Attempt(delivery, self._on_stuck, self._grace_s)
         with self._lock:
-            self._held[_key(delivery)] = attempt
+            self._held[attempt.key] = attempt
         self._empty.clear()
         return attempt
 
@@ -121,19 +112,47 @@ class Attempts:
         """Note that a delivery is out of our hands."""
         attempt.close()
         with self._lock:
-            self._held.pop(_key(attempt.delivery), None)
+            self._held.pop(attempt.key, None)
         if not self._held:
             self._empty.set()
+
+    def start_clock(self, attempt: Attempt) -> None:
+        """Tell the handler of `attempt` to stop after `limit_s` seconds from now. One timer serves all: most attempts
+        end long before their limit.
+        """
+        if attempt.limit_s is not None:
+            now = asyncio.get_running_loop().time()
+            attempt.ends_at = now + attempt.limit_s
+            if self._alarm is None or attempt.ends_at < self._alarm.when():
+                self._set_alarm(attempt.ends_at)
+
+    def stop_clock(self, attempt: Attempt) -> None:
+        """The handler has ended."""
+        attempt.ends_at = None
+
+    def _set_alarm(self, when: float | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if when is None else asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        now = asyncio.get_running_loop().time()
+        limited = [one for one in self.all() if one.ends_at is not None]
+        for attempt in limited:
+            if attempt.ends_at is not None and attempt.ends_at <= now:
+                attempt.ends_at = None
+                attempt.tell(Told.TIMEOUT)
+        self._set_alarm(min((one.ends_at for one in limited if one.ends_at is not None), default=None))
 
     def all(self) -> list[Attempt]:
         """Return what we hold now; from whatever thread."""
         with self._lock:
             return list(self._held.values())
 
+    def close(self) -> None:
+        """Nothing is told when its time is up any more."""
+        self._set_alarm(None)
+
     async def emptied(self) -> None:
         """Return when nothing is held."""
         await self._empty.wait()
-
-
-def _key(delivery: Delivery) -> str:
-    return f"{delivery.queue} {delivery.entry}"

@@ -58,7 +58,9 @@ class Crew:
         self._attempts = Attempts(grace_s=settings.grace_s, on_stuck=self._report_stuck)
         self._ends = Ends(Flusher("settling", broker.settle), Flusher("releasing", self._release), on_death)
         self._rooms = Rooms.of(sum(settings.slots(name) for name in pools))
-        self._executor = Executor(broker, settings, handlers, services, self._ends, self._rooms)
+        self._executor = Executor(
+            broker, settings, handlers, services, self._ends, self._attempts, self._rooms
+        )
         self._leases = LeaseKeeper(
             broker,
             self._attempts,
@@ -141,6 +143,7 @@ class Crew:
             async with asyncio.timeout(CANCEL_S):
                 await self._attempts.emptied()
         await self._last_act()
+        self._attempts.close()
         await self._leases.stop()
         await self._rooms.close()
 

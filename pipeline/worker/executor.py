@@ -21,7 +21,7 @@ from pipeline.handlers import Context, Handler, HandlerTable
 from pipeline.retry import RETRY_DELAYS, RetryDelay
 from pipeline.settle import poison, settle, unknown
 from pipeline.telemetry import span
-from pipeline.worker.attempt import Attempt
+from pipeline.worker.attempt import Attempt, Attempts
 from pipeline.worker.control import AttemptControl
 from pipeline.worker.flusher import Flusher
 from pipeline.worker.invoke import Rooms, calmed, invoke, place
@@ -65,12 +65,13 @@ class Executor:
         handlers: HandlerTable,
         services: object,
         ends: Ends,
+        attempts: Attempts,
         rooms: Rooms,
     ) -> None:
         self._broker, self._settings, self._services = broker, settings, services
         self._handlers = handlers.types()
         self._places = {name: place(handler) for name, handler in self._handlers.items()}
-        self._ends, self._rooms = ends, rooms
+        self._ends, self._attempts, self._rooms = ends, attempts, rooms
         self._backoff = RETRY_DELAYS[settings.backoff]
         self._unknown_snooze_ms = round(settings.unknown_type_snooze_s * 1000)
         self._unknown_limit_ms = round(settings.unknown_type_limit_s * 1000)
@@ -173,7 +174,7 @@ class Executor:
         if attempt.told is not None:
             return None
         with span("attempt", job=context.id, type=context.type):
-            attempt.start_clock()
+            self._attempts.start_clock(attempt)
             said: object = None
             try:
                 where = self._places[context.type]
@@ -181,7 +182,7 @@ class Executor:
             except BaseException as error:  # noqa: BLE001 - whatever a handler raises
                 said = error
             finally:
-                attempt.stop_clock()
+                self._attempts.stop_clock(attempt)
             said = await calmed(attempt, said)
             if (failed := failure(attempt, said)) is not None:
                 log.warning(

@@ -69,9 +69,9 @@ async def invoke(
         answer = await _in_thread(rooms.threads, lambda: handler.run(payload, context))
         if not inspect.isawaitable(answer):
             return answer
-        with attempt.cancellable():
+        with attempt:
             return await answer
-    with attempt.cancellable():
+    with attempt:
         if where == "loop":
             return await cast("Awaitable[object]", handler.run(payload, context))
         try:
