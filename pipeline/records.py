@@ -1,7 +1,7 @@
 """What is seen of jobs, queues and workers, by people and tools."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from contracts.jobs import Job, Scope
@@ -31,6 +31,11 @@ class JobRecord:
     reason: ArchiveReason | None = None
     cancel_requested: bool = False
     progress: Progress | None = None
+
+
+def explained(job: Job, error: str) -> Job:
+    """Return a job as it is seen: why it ended may be written beside an envelope that nobody could read."""
+    return job if job.last_error or not error else replace(job, last_error=error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from contracts.jobs import types_of
 from contracts.topology import QUEUES, weights
 from contracts.topology import pool as known_pool
 from pipeline.backends.lite.broker import LiteBroker
-from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
 from pipeline.broker import Broker
 from pipeline.client import Producer
@@ -219,6 +218,8 @@ def stream_of(settings: Settings, queue: str) -> str:
 async def _broker(settings: Settings) -> Broker:
     if settings.redis_url is None:
         return LiteBroker.open(settings.data_dir / QUEUE_FILE)
+    from pipeline.backends.redis.broker import RedisBroker  # here: its client loads as long as all the rest
+
     return await RedisBroker.open(settings)
 
 

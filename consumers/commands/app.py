@@ -3,7 +3,6 @@
 What a command does is loaded when it is asked for: help comes at once, and a command needs no library of another.
 """
 
-import importlib.metadata
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +58,8 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 def _version(asked: bool) -> None:
     if asked:
+        import importlib.metadata
+
         typer.echo(f"streamlane {importlib.metadata.version('streamlane')}")
         raise typer.Exit
 

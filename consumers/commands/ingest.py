@@ -110,16 +110,21 @@ class Watch:
     async def over(self) -> bool:
         """Whether every document has ended, with nothing of the base left to do."""
         services = self._opened.services
-        async with services.database.read() as sql:
-            open_ones = await still_open(sql, self._ids)
         queued = await self._opened.pipeline.inspector.has_queued("knowledge_base", self._kb.id)
         waiting, _ = await services.outbox.waiting()
-        self._idle = 0 if queued or waiting else self._idle + 1
+        if (
+            queued or waiting
+        ):  # most of the time; to look through thousands of documents would slow their jobs
+            self._idle = 0
+            return False
+        self._idle += 1
+        async with services.database.read() as sql:
+            open_ones = await still_open(sql, self._ids)
         if open_ones and self._idle >= IDLE_LOOKS:
             async with services.outbox.transaction() as sql:
                 for ident, attempt in open_ones:
                     await fail(sql, services.search, ident, attempt, STRANDED)
-        return not open_ones and self._idle > 0
+        return not open_ones
 
 
 def report(kb_name: str, outcomes: Sequence[Outcome], seconds: float, *, as_json: bool) -> None:

@@ -24,6 +24,8 @@ SLOTS: Final = {
     SlotKind.GRAPH: "link into a graph",
 }
 LOOK_S: Final = 0.5
+RESTS: Final = 20
+"""Times as long as a look took, so that one at thousands of documents takes nothing from their jobs."""
 SAY_S: Final = 10.0
 """Between two lines about one stage, where there is no terminal."""
 
@@ -80,9 +82,10 @@ class Stages:
 
     async def _look(self) -> None:
         while True:
+            begun = time.monotonic()
             with suppress(StreamlaneError):  # whoever does the work says so
                 await self._draw()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(max(LOOK_S, RESTS * (time.monotonic() - begun)))
 
     async def _draw(self) -> None:
         if not (self._idents and self._enrichments):

@@ -33,9 +33,10 @@ async def worker(names: list[str]) -> int:
     async with session() as opened:
         settings = opened.pipeline.settings
         slots = ", ".join(f"{pool} ({settings.slots(pool)})" for pool in pools)
+        queued = "the queue is on Redis, " if settings.redis_url else ""
         say(
             f"works on {' '.join(names)}, pools with slots: {slots};"
-            f" the data lies in {settings.data_dir.absolute()}; stop with Ctrl-C"
+            f" {queued}the data lies in {settings.data_dir.absolute()}; stop with Ctrl-C"
         )
         code = await opened.pipeline.serve(
             pools=pools,

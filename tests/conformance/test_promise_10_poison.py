@@ -56,6 +56,9 @@ async def test_poison_is_archived_with_its_reason_and_later_jobs_flow(start: Sta
     record = await pipeline.inspector.job(bad.job.id)
     assert record.reason is ArchiveReason.POISON
     assert record.job.data == bad.job.data
+    with pytest.raises(JobArchived, match=r"(?s)\(poison: .+\)$") as told:
+        await pipeline.wait(bad.job.id, timeout=5)
+    assert str(told.value).count("poison") == 1
 
 
 @pytest.mark.parametrize("kind", ["no type", "an option of the wrong type"])

@@ -1,8 +1,11 @@
 """The command line on bad input: exit code 2 and the nearest valid name, before anything starts."""
 
+import importlib.metadata
 import os
 import re
 import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 from contracts.topology import QUEUES
 from pipeline import Context, Enqueue, Pipeline, Skip
 
-from tests.support.commands import streamlane
+from tests.support.commands import ROOT, streamlane
 from tests.support.jobs import Work, handles, working
 from tests.support.waiting import wait_until
 
@@ -115,6 +118,36 @@ def test_the_table_of_queues_names_its_columns_where_nobody_draws_it(tmp_path: P
     first, *lines = streamlane("queues", data_dir=tmp_path).out.splitlines()
     assert first.split("\t")[:4] == ["queue", "pool", "weight", "pending"]
     assert [line.split("\t")[0] for line in lines] == list(QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("consumers.commands.app", {"pydantic", "structlog", "sqlalchemy", "numpy", "redis", "pipeline"}),
+        ("consumers.commands.queues", {"sqlalchemy", "numpy", "redis"}),
+        ("consumers.commands.doctor", {"sqlalchemy", "numpy", "redis"}),
+    ],
+)
+def test_a_command_loads_only_what_it_needs(module: str, heavy: set[str]) -> None:
+    code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert loaded.stdout == "[]\n"
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    done = streamlane("--version", data_dir=tmp_path)
+    assert (done.code, done.out) == (0, f"streamlane {importlib.metadata.version('streamlane')}\n")
+
+
+def test_doctor_names_each_setting_as_it_is_set_and_says_nothing_twice(tmp_path: Path) -> None:
+    done = streamlane("doctor", data_dir=tmp_path)
+    assert "STREAMLANE_LEASE_S\t8.0" in done.out.splitlines()
+    findings = done.out.partition("\n\n")[2].splitlines()
+    assert len(findings) == len(set(findings)) >= 6
+    pictures = next(line for line in findings if line.startswith("ok  pictures: "))
+    assert pictures.count("pictures") == 1
 
 
 def test_doctor_shows_the_settings_without_secrets(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consumers.commands.ingest import bring_in
+from consumers.commands.ingest import Watch, bring_in
 from consumers.commands.queues import cancel_job
 from consumers.commands.session import TENANT, Session
 from consumers.knowledge.documents import Entry
@@ -19,6 +19,7 @@ from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from contracts.states import JobState
 from pipeline import Handler, Pipeline
+from sqlalchemy import event
 
 from tests.support.documents import png
 from tests.support.end_state import end_state
@@ -193,3 +194,23 @@ async def test_a_document_whose_jobs_are_gone_is_failed_and_taken_up_by_the_next
     (again,) = await ingest(path)
     assert (stranded.fate.status, again.fate.status) == (ParseStatus.FAILED, ParseStatus.COMPLETED)
     assert "ingest it again" in stranded.fate.error
+
+
+async def test_waiting_for_thousands_of_documents_asks_for_none_of_them_while_jobs_are_queued(
+    tmp_path: Path,
+) -> None:
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    asked: list[str] = []
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+        opened = Session(pipeline, services)
+        await bring_in(opened, "test", [path], wait=False, limit=1, quiet=True)
+        async with services.database.transaction() as sql:
+            kb = await ensure_base(sql, TENANT, "test")
+
+        @event.listens_for(services.database._reader.sync_engine, "before_cursor_execute")
+        def ask(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            asked.append(statement)
+
+        watch = Watch(opened, kb, [f"document-{n}" for n in range(5_000)])
+        assert not await watch.over()
+        assert len(asked) == 1, asked

@@ -9,7 +9,7 @@ from contracts.jobs import Job
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.backends.lite.transaction import Snapshot, array
-from pipeline.records import JobRecord, Progress
+from pipeline.records import JobRecord, Progress, explained
 
 
 def stored(row: sqlite3.Row) -> dict[str, str]:
@@ -31,7 +31,7 @@ def find(snapshot: Snapshot, job_id: str) -> JobRecord | None:
 def job_record(row: sqlite3.Row) -> JobRecord:
     """Return a row as a record."""
     return JobRecord(
-        job=envelope(row),
+        job=explained(envelope(row), row["error"]),
         state=JobState(row["state"]),
         due_at=row["due_at"] or 0,
         claimed_at=row["claimed_at"],

@@ -10,7 +10,7 @@ from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
-from pipeline.records import JobRecord, Progress
+from pipeline.records import JobRecord, Progress, explained
 
 AT_ONCE: Final = 300
 
@@ -40,7 +40,7 @@ def job_record(found: Mapping[str, str]) -> JobRecord:
     """Return what a script says of a job as a record."""
     reason = found.get("reason")
     return JobRecord(
-        job=envelope(found),
+        job=explained(envelope(found), found.get("error", "")),
         state=JobState(found["state"]),
         due_at=int(found.get("due_at", 0)),
         claimed_at=int(found.get("claimed_at", 0)),

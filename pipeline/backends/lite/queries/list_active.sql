@@ -1,4 +1,4 @@
-SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, cancel, progress,
+SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, error, cancel, progress,
        entry AS first, seq AS second
 FROM jobs
 WHERE consumer IS NOT NULL AND queue = :queue AND (entry, seq) < (:first, :second)

@@ -1,4 +1,4 @@
-SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, cancel, progress,
+SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, error, cancel, progress,
        ended_at AS first, seq AS second
 FROM jobs
 WHERE ended_at IS NOT NULL AND state = :state AND queue = :queue AND (ended_at, seq) < (:first, :second)
