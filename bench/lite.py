@@ -1,6 +1,5 @@
 """Lite against its budgets. The argument is how often a worker is killed."""
 
-import asyncio
 import os
 import sqlite3
 import tempfile
@@ -8,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench.measure import report, report_header
-from bench.rows import JOBS, SLOTS, delayed_start, idle, idle_start, kill_to_elsewhere, throughput
+from bench.rows import JOBS, SLOTS, delayed_start, idle, idle_start, in_loop, kill_to_elsewhere, throughput
 
 
 async def rates(folder: Path) -> None:
@@ -62,6 +61,6 @@ def main(arguments: list[str]) -> None:
     report_header()
     for measure in (rates, starts, delayed_start, idle):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            asyncio.run(measure(Path(folder)))
+            in_loop(measure(Path(folder)))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        asyncio.run(kill_to_elsewhere(Path(folder), kills))
+        in_loop(kill_to_elsewhere(Path(folder), kills))

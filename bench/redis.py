@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from bench.rows import (
     delayed_start,
     idle,
     idle_start,
+    in_loop,
     kill_to_elsewhere,
     opened,
     throughput,
@@ -142,9 +143,8 @@ async def cancel_scope(folder: Path) -> None:
                 ]
             )
         began = time.perf_counter()
-        done = await pipeline.inspector.cancel_scope("knowledge", "k7", types=frozenset({Scoped.spec.type}))
+        done = await pipeline.inspector.cancel_scope("tenant", "7")
         took = time.perf_counter() - began
-        assert len(done.cancelled) in {0, 100}, done
     report(
         f"cancel {len(done.cancelled)} jobs of a scope in 100,000",
         f"{took * 1000:.1f} ms",
@@ -294,10 +294,10 @@ async def work(folder: Path) -> None:
         await pipeline.serve(pools=["core"], handlers=[on(Noop, noop)], only={Noop.spec.type})
 
 
-def run(measure: Callable[[Path], Awaitable[None]]) -> None:
+def run(measure: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        asyncio.run(flush())
-        asyncio.run(measure(Path(folder)))  # type: ignore[arg-type]
+        in_loop(flush())
+        in_loop(measure(Path(folder)))
 
 
 def main(arguments: list[str]) -> None:
@@ -317,8 +317,8 @@ def main(arguments: list[str]) -> None:
         if asked.long:
             run(trends)
         with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(longest_script(Path(folder)))
+            in_loop(longest_script(Path(folder)))
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--work"]:
-    asyncio.run(work(Path(sys.argv[2])))
+    in_loop(work(Path(sys.argv[2])))

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from bench.measure import Hold, Noop, Slow, percentile, report, spread
+from consumers.commands.worker import new_loop
 from contracts.topology import POOLS
 from pipeline import Context, Enqueue, Pipeline, on
 from pipeline.clock import now_ms
@@ -23,6 +24,12 @@ from pipeline.handlers import Handler
 SLOTS: Final = 50
 JOBS: Final = 20_000
 PRODUCED: Final = 100
+
+
+def in_loop(measure: Coroutine[Any, Any, None]) -> None:
+    """Run in the loop that workers have."""
+    with asyncio.Runner(loop_factory=new_loop()) as runner:
+        runner.run(measure)
 
 
 @asynccontextmanager
@@ -221,4 +228,4 @@ async def work(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run({"work": work, "produce": produce}[sys.argv[1]](Path(sys.argv[2])))
+    in_loop({"work": work, "produce": produce}[sys.argv[1]](Path(sys.argv[2])))
