@@ -1,5 +1,6 @@
 """What is deployed: one app a lane, for `faststream run consumers.lanes:background`. Each is made when it is asked for."""
 
+from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from consumers import core, enrichment, postprocess
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
-from contracts.topology import Lane, pools_of
+from contracts.topology import Lane, pools_of, weights
 from pipeline import Handler
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 HANDLERS: Final[tuple[Handler, ...]] = (*core.HANDLERS, *postprocess.HANDLERS, *enrichment.HANDLERS)
 
 
+def handlers_of(pools: Iterable[str]) -> list[Handler]:
+    """Return what handles the jobs of these pools. Raises UnknownNameError."""
+    queues = {queue for pool in pools for queue in weights(pool)}
+    return [handler for handler in HANDLERS if handler.payload.spec.queue in queues]
+
+
 @cache
 def app_of(*pools: str) -> "FastStream":
     """Return the app of these pools, always the same one. Raises UnknownNameError."""
@@ -27,7 +34,7 @@ def app_of(*pools: str) -> "FastStream":
 
     return worker_app(
         pools=pools,
-        handlers=HANDLERS,
+        handlers=handlers_of(pools),
         services=open_services,
         awaiting=AWAITING_HANDLER,
         duties=attrgetter("duties"),

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from consumers.commands.session import session
 from consumers.commands.terminal import say
-from consumers.lanes import HANDLERS
+from consumers.lanes import handlers_of
 from contracts.payloads import AWAITING_HANDLER
-from contracts.topology import POOLS, Lane, UnknownNameError, pools_of, weights
+from contracts.topology import POOLS, Lane, UnknownNameError, pools_of
 
 
 def pools_named(names: list[str]) -> tuple[str, ...]:
@@ -29,18 +29,20 @@ def pools_named(names: list[str]) -> tuple[str, ...]:
 async def worker(names: list[str]) -> int:
     """Work until told to stop; return the exit code."""
     pools = pools_named(names)
-    queues = {queue for pool in pools for queue in weights(pool)}
     async with session() as opened:
         settings = opened.pipeline.settings
-        slots = ", ".join(f"{pool} ({settings.slots(pool)})" for pool in pools)
+        served = [pool for pool in pools if handlers_of((pool,))]
+        slots = ", ".join(f"{pool} ({settings.slots(pool)})" for pool in served) or "none"
+        idle = ", ".join(pool for pool in pools if pool not in served)
+        waiting = f" the jobs of {idle} wait, as nothing handles them yet;" if idle else ""
         queued = "the queue is on Redis, " if settings.redis_url else ""
         say(
-            f"works on {' '.join(names)}, pools with slots: {slots};"
+            f"works on {' '.join(names)}, pools with slots: {slots};{waiting}"
             f" {queued}the data lies in {settings.data_dir.absolute()}; stop with Ctrl-C"
         )
         code = await opened.pipeline.serve(
             pools=pools,
-            handlers=[handler for handler in HANDLERS if handler.payload.spec.queue in queues],
+            handlers=handlers_of(pools),
             services=opened.services,
             awaiting=AWAITING_HANDLER,
             duties=opened.services.duties,

@@ -80,15 +80,17 @@ async def test_a_worker_ends_in_order_while_it_drains(
 
 
 async def test_a_worker_says_what_it_works_on_and_that_it_has_stopped(tmp_path: Path, start: Start) -> None:
-    process = start("worker", "interactive", "core")
+    process = start("worker", "interactive", "core", "shared")
     log = tmp_path / "log"
     await wait_until(lambda: log.read_text().count("pool starting") == 2, describe="it works", timeout=60)
     first = log.read_text().splitlines()[0]
-    assert "works on interactive core, pools with slots: interactive (8), core (8)" in first
+    assert "works on interactive core shared, pools with slots: core (8), shared (6);" in first
+    assert "the jobs of interactive wait, as nothing handles them yet;" in first
     assert f"the data lies in {tmp_path / 'data'}; stop with Ctrl-C" in first
     process.send_signal(signal.SIGINT)
     await wait_until(lambda: process.poll() is not None, describe="the command ends", timeout=60)
     assert process.returncode == DONE
+    assert "no pool given here" not in log.read_text()
     assert (
         log.read_text().splitlines()[-1]
         == "streamlane: has stopped; what was not done is kept and runs again"
