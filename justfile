@@ -36,6 +36,15 @@ test-fast *ARGS:
 conformance *ARGS:
     pytest tests/conformance {{ ARGS }}
 
+# The same on Sentinel, and on a Cluster of three
+conformance-topologies *ARGS:
+    STREAMLANE_TEST_REDIS_TOPOLOGY=sentinel pytest --numprocesses=auto --dist=worksteal tests/conformance {{ ARGS }}
+    STREAMLANE_TEST_REDIS_TOPOLOGY=cluster pytest --numprocesses=auto --dist=worksteal tests/conformance {{ ARGS }}
+
+# The same on the oldest Redis that is supported: Debian's
+conformance-redis7 *ARGS:
+    STREAMLANE_TEST_REDIS_SERVER=/usr/bin/redis-server pytest --numprocesses=auto --dist=worksteal -k "not lite" tests/conformance tests/backends {{ ARGS }}
+
 # The same properties as in `test`, with many more examples
 properties *ARGS:
     pytest tests/properties --hypothesis-profile=thorough --timeout=3600 {{ ARGS }}

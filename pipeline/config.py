@@ -31,6 +31,9 @@ class Settings(BaseSettings):
         None, description="Redis, Sentinel or Cluster; unset: Lite, in the data folder"
     )
     redis_ca_file: Path | None = Field(None, description="certificates that vouch for the Redis server")
+    redis_server_name: str | None = Field(
+        None, min_length=1, description="name in the Redis server's certificate, where the URL says another"
+    )
     redis_skip_verify: bool = Field(False, description="trust whoever answers as Redis; for trials only")
     redis_op_timeout_ms: int = Field(
         500, ge=10, le=60_000, description="limit of a command; of a write, twice that"

@@ -4,6 +4,7 @@ A test knows a backend by what every one of them can do: open a connection as an
 requests and replies, and count what it keeps.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,6 +14,7 @@ from pipeline.broker import Broker
 from tests.support.faults import Faults
 from tests.support.lite_backend import Lite
 from tests.support.redis_backend import Redis
+from tests.support.redis_topology_backends import ClusterRedis, SentinelRedis
 
 
 class Backend(Protocol):
@@ -36,4 +38,12 @@ class Backend(Protocol):
         """How many things of each kind the store keeps, but for counters and what is limited by days."""
 
 
-BACKENDS: Final[Mapping[str, Callable[[Path], Backend]]] = {"lite": Lite, "redis": Redis}
+TOPOLOGY: Final = "STREAMLANE_TEST_REDIS_TOPOLOGY"
+"""Names the one backend to test, instead of the two: sentinel or cluster."""
+USUAL: Final[Mapping[str, Callable[[Path], Backend]]] = {"lite": Lite, "redis": Redis}
+TOPOLOGIES: Final[Mapping[str, Callable[[Path], Backend]]] = {
+    "sentinel": SentinelRedis,
+    "cluster": ClusterRedis,
+}
+_asked = os.environ.get(TOPOLOGY)
+BACKENDS: Final = {_asked: TOPOLOGIES[_asked]} if _asked else USUAL

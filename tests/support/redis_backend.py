@@ -3,11 +3,11 @@
 import itertools
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,7 +21,7 @@ from redis import Redis as Client
 
 from tests.support.faults import Faults, Loss, asked, know_who_asks
 from tests.support.redis_server import Given, forget, shared
-from tests.support.tcp_proxy import TcpProxy, evaluates, says
+from tests.support.tcp_proxy import Request, TcpProxy, evaluates, says
 
 PATIENT: Final[Mapping[str, Any]] = MappingProxyType({"redis_op_timeout_ms": 3000})
 """A machine that is busy with other tests is no outage."""
@@ -46,16 +46,26 @@ LOOKING: Final = "#!lua flags=no-writes"
 _numbers = itertools.count(1)
 
 
+class Wire(Protocol):
+    """What stands between us and the servers."""
+
+    def away(self) -> AbstractContextManager[None]: ...
+
+    def losing(self, loss: Loss, matches: Callable[[Request], bool]) -> AbstractContextManager[None]: ...
+
+    def close(self) -> None: ...
+
+
 class WireFaults(Faults):
     """Losses that happen on the wire."""
 
-    def __init__(self, proxy: TcpProxy) -> None:
+    def __init__(self, wire: Wire) -> None:
         super().__init__()
-        self.proxy = proxy
+        self.wire = wire
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        with self.proxy.away():
+        with self.wire.away():
             yield
 
 
@@ -65,9 +75,9 @@ class Redis:
     """
 
     def __init__(self, folder: Path, server: Given | None = None, **settings: Any) -> None:
-        self.server = server or shared()
-        self.proxy = TcpProxy(self.server.host, self.server.port)
-        self.faults: Faults = WireFaults(self.proxy)
+        self.servers = [server] if server else self.shared()
+        self.wire = self.between()
+        self.faults: Faults = WireFaults(self.wire)
         self.namespace = f"t{os.getpid()}-{next(_numbers)}"
         self._folder, self._settings = folder / "data", {**PATIENT, **settings}
         self._brokers: list[RedisBroker] = []
@@ -77,6 +87,27 @@ class Redis:
         self._patch.setattr(Server, "call", self._lossy_call(Server.call))
         self._patch.setattr(RedisLeases, "renew", self._lossy_renewal(RedisLeases.renew))
 
+    def shared(self) -> Sequence[Given]:
+        """Return the session's servers that have keys."""
+        return [shared()]
+
+    def between(self) -> Wire:
+        """Return what stands between us and them."""
+        (server,) = self.servers
+        return TcpProxy(server.host, server.port)
+
+    @property
+    def proxy(self) -> TcpProxy:
+        """It, where it is one."""
+        assert isinstance(self.wire, TcpProxy)
+        return self.wire
+
+    def url(self) -> str:
+        """Return where they are, seen through it."""
+        url = urlsplit(self.servers[0].url)
+        login = f"{url.netloc.rsplit('@', 1)[0]}@" if "@" in url.netloc else ""
+        return url._replace(netloc=f"{login}127.0.0.1:{self.proxy.port}").geturl()
+
     async def open(self) -> Broker:
         broker = await RedisBroker.open(load(**self.settings()))
         self._brokers.append(broker)
@@ -84,21 +115,20 @@ class Redis:
 
     async def restart(self) -> Broker:
         await self._close_all()
-        self.server.restart()
+        for server in self.servers:
+            server.restart()
         return await self.open()
 
     async def close(self) -> None:
         await self._close_all()
         self._patch.undo()
-        self.proxy.close()
-        forget(self.server, self.namespace)
+        self.wire.close()
+        for server in self.servers:
+            forget(server, self.namespace)
 
     def settings(self) -> Mapping[str, Any]:
-        url = urlsplit(self.server.url)
-        login = f"{url.netloc.rsplit('@', 1)[0]}@" if "@" in url.netloc else ""
-        place = f"{login}127.0.0.1:{self.proxy.port}"
         return {
-            "redis_url": url._replace(netloc=place).geturl(),
+            "redis_url": self.url(),
             "namespace": self.namespace,
             "data_dir": self._folder,
             **self._settings,
@@ -106,11 +136,12 @@ class Redis:
 
     def footprint(self) -> Mapping[str, int]:
         kept = Counter[str]()
-        with self.server.client() as client:
-            for key in client.scan_iter(match=f"{self.namespace}:*", count=1000):
-                kind = _kind(key)
-                if kind.partition(":")[0] not in NOT_KEPT:
-                    kept[kind] += _size(client, key)
+        for server in self.servers:
+            with server.client() as client:
+                for key in client.scan_iter(match=f"{self.namespace}:*", count=1000):
+                    kind = _kind(key)
+                    if kind.partition(":")[0] not in NOT_KEPT:
+                        kept[kind] += _size(client, key)
         return +kept
 
     async def _close_all(self) -> None:
@@ -121,14 +152,14 @@ class Redis:
         async def run(server: Server, one: Script, key: str, *args: Any) -> Any:
             looks = one.text.startswith(LOOKING) and asked.get() not in ASKING
             loss = Loss.NOTHING if looks else self.faults.take(asked.get())
-            with self.proxy.losing(loss, evaluates(one.digest, one.text, key)):
+            with self.wire.losing(loss, evaluates(one.digest, one.text, key)):
                 return await method(server, one, key, *args)
 
         return run
 
     def _lossy_call(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def call(server: Server, *command: Any) -> Any:
-            with self.proxy.losing(self.faults.take(asked.get()), says(*command[:2])):
+            with self.wire.losing(self.faults.take(asked.get()), says(*command[:2])):
                 return await method(server, *command)
 
         return call
@@ -136,7 +167,7 @@ class Redis:
     def _lossy_renewal(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def renew(leases: RedisLeases, deliveries: Any) -> Any:
             one = script("renew_leases")
-            with self.proxy.losing(self.faults.take("renew"), evaluates(one.digest, one.text)):
+            with self.wire.losing(self.faults.take("renew"), evaluates(one.digest, one.text)):
                 return method(leases, deliveries)
 
         return renew

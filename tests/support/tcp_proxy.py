@@ -45,8 +45,8 @@ class Waiting:
 class TcpProxy:
     """Listens on `port` of the loopback and passes everything on to one place. `close` ends it."""
 
-    def __init__(self, host: str, port: int, *, framed: bool = True) -> None:
-        """`framed`: commands can be told apart, so that single ones can be lost; not so with TLS."""
+    def __init__(self, host: str, port: int, *, framed: bool = True, name: str = "tcp proxy") -> None:
+        """`framed`: commands can be told apart, so that single ones can be lost; not so with TLS. `name`: that of the thread."""
         self.place, self.framed = (host, port), framed
         self.links: set[Link] = set()
         self.losses: list[Waiting] = []
@@ -54,7 +54,7 @@ class TcpProxy:
         self.delays: dict[Way, float] = dict.fromkeys(Way, 0.0)
         self.away_ = False
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="tcp proxy", daemon=True)
+        self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
             self.loop.create_server(lambda: Client(self), "127.0.0.1", 0), self.loop

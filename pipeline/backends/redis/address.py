@@ -25,13 +25,16 @@ PORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed URL. `kind` is redis, sentinel or cluster; `options` are what a connection is told beside its host."""
+    """A parsed URL. `kind` is redis, sentinel or cluster; `options` are what a connection is told beside its host;
+    `server_name` is what the certificate must say where that is not the host.
+    """
 
     kind: str
     hosts: tuple[tuple[str, int], ...]
     options: dict[str, Any]
     service: str = ""
     path: str = ""
+    server_name: str = ""
 
     @property
     def database(self) -> int:
@@ -75,7 +78,7 @@ def parse(settings: Settings) -> Address:
         raise ConfigurationError("STREAMLANE_REDIS_URL: a cluster has no databases but 0")
     if kind != "cluster":
         options["db"] = _number(parts[0] if parts else "0")
-    return Address(kind, hosts, options, service)
+    return Address(kind, hosts, options, service, server_name=settings.redis_server_name or "")
 
 
 def _tls(settings: Settings) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class RedisBroker:
         broker = cls(settings)
         try:
             await broker.ping()
-            await look_at_settings(broker._server)
+            await look_at_settings(broker._server, verified=not settings.redis_skip_verify)
         except BaseException:
             await broker.close()
             raise

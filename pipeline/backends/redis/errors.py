@@ -16,6 +16,7 @@ REFUSED: Final = {
     "MASTERDOWN": "its link to the primary is down",
     "CLUSTERDOWN": "the cluster is not complete",
     "TRYAGAIN": "slots are moving",
+    "MOVED": "slots are moving",
     "NOREPLICAS": "too few replicas follow",
     "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
     "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
@@ -23,6 +24,10 @@ REFUSED: Final = {
     "BUSY": "a script runs there for too long",
     "UNBLOCKED": "it takes another role",
 }
+MAY_NOT: Final = ("ACL failure in script", "The user executing the script can't")
+"""What a user without a right hears who asks in a script: Valkey, Redis."""
+ABSENT: Final = (exceptions.RedisError, exceptions.RedisClusterException, OSError, TimeoutError)
+UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 
 
 def store_error(error: Exception) -> StoreUnavailable | None:
@@ -33,9 +38,14 @@ def store_error(error: Exception) -> StoreUnavailable | None:
         return StoreFull(f"Redis has no room: raise maxmemory or free some, then repeat ({text})")
     if code in REFUSED:
         return StoreUnavailable(f"Redis does not serve this now: {REFUSED[code]} ({text})")
+    if UNTRUSTED in text:
+        return StoreUnavailable(
+            "Redis is not trusted: STREAMLANE_REDIS_CA_FILE must vouch for it, and its certificate name the host of the URL"
+            f" or STREAMLANE_REDIS_SERVER_NAME ({text})"
+        )
     if isinstance(error, exceptions.ResponseError):
         return None
-    if isinstance(error, exceptions.RedisError | OSError | TimeoutError):
+    if isinstance(error, ABSENT):
         return StoreUnavailable(f"Redis does not answer: {text}")
     return None
 
@@ -63,6 +73,8 @@ def _code(error: Exception, text: str) -> str:
             return "LOADING"
         case exceptions.MasterDownError():
             return "MASTERDOWN"
+        case exceptions.MovedError():
+            return "MOVED"
         case exceptions.ClusterDownError():
             return "CLUSTERDOWN"
         case exceptions.NoPermissionError():
@@ -70,6 +82,8 @@ def _code(error: Exception, text: str) -> str:
         case exceptions.AuthenticationError():
             return "WRONGPASS"
         case _:
+            if text.startswith(MAY_NOT):
+                return "NOPERM"
             for word in (*FULL, *REFUSED):
                 if text.startswith(word) or f"-{word} " in text:
                     return word

@@ -4,19 +4,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from redis import BlockingConnectionPool, Redis, RedisCluster, Sentinel
-from redis.backoff import NoBackoff
-from redis.cluster import ClusterNode
-from redis.connection import SSLConnection
 from redis.exceptions import NoScriptError
-from redis.retry import Retry
 
 from contracts.topology import home
 from pipeline.backends.redis.address import Address
+from pipeline.backends.redis.connecting import close_thread_client, thread_client
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
-from pipeline.backends.redis.server import options_of
 from pipeline.broker import Delivery, LeaseState
 from pipeline.errors import StoreUnavailable
 
@@ -29,7 +24,8 @@ class RedisLeases:
 
     def __init__(self, address: Address, keys: Keys) -> None:
         self._keys = keys
-        self._client: Any = _client(address)
+        with store_errors():  # that of a cluster asks at once where its nodes are
+            self._client: Any = thread_client(address, LIMIT_S)
         self._in_use = threading.Lock()
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:
@@ -52,7 +48,7 @@ class RedisLeases:
         """Close the connection. Idempotent."""
         with self._in_use:
             if self._client is not None:
-                self._client.close()
+                close_thread_client(self._client)
                 self._client = None
 
     def _run(self, key: str, deliveries: Sequence[Delivery]) -> list[str]:
@@ -63,24 +59,3 @@ class RedisLeases:
         except NoScriptError:  # it has not run
             said = self._client.execute_command("EVAL", renew.text, 1, key, *args)
         return said
-
-
-def _client(address: Address) -> Any:
-    options = options_of(address, LIMIT_S) | {"retry": Retry(NoBackoff(), 0)}
-    if address.kind == "cluster":
-        nodes = [ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
-        return RedisCluster(startup_nodes=nodes, **options)
-    if address.kind == "sentinel":
-        asked = {name: value for name, value in options.items() if name != "db"}
-        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=asked, **options)  # type: ignore[no-untyped-call]
-        return sentinel.master_for(address.service)  # type: ignore[no-untyped-call]
-    if address.path:
-        del options["socket_keepalive"]
-        return Redis(unix_socket_path=address.path, **options)
-    (host, port), *_ = address.hosts
-    secure = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
-    return Redis(
-        connection_pool=BlockingConnectionPool(  # type: ignore[no-untyped-call]
-            max_connections=1, timeout=LIMIT_S, host=host, port=port, **secure, **options
-        )
-    )

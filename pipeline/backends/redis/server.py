@@ -9,15 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import DefaultParser, SSLConnection, UnixDomainSocketConnection
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import SentinelConnectionPool
-from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
 from pipeline.backends.redis.address import Address
+from pipeline.backends.redis.cluster import Nodes
+from pipeline.backends.redis.connecting import client, close
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.scripts import Script
 from pipeline.errors import StoreUnavailable
@@ -33,9 +29,9 @@ class Server:
     """Sends scripts and commands. `timeout_s` limits each; `replicas` is how many must have what an enqueue wrote."""
 
     def __init__(self, address: Address, *, timeout_s: float, replicas: int = 0) -> None:
-        self._address, self._timeout_s, self._replicas = address, timeout_s, replicas
-        self._client = _client(address, timeout_s, CONNECTIONS)
-        self._blocking = _client(address, None, 64)
+        self._timeout_s, self._replicas = timeout_s, replicas
+        self._client = client(address, timeout_s, CONNECTIONS)
+        self._blocking = client(address, None, 64)
 
     async def run(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition where `key` lies. Raises StoreUnavailable, StoreFull."""
@@ -53,7 +49,8 @@ class Server:
         if not self._replicas:
             return await self.run(script, key, *args)
         with store_errors():
-            async with self._client.pipeline(transaction=False) as together:
+            at = await self._client.at(key) if isinstance(self._client, Nodes) else self._client
+            async with at.pipeline(transaction=False) as together:
                 together.execute_command("EVAL", script.text, 1, key, *args)
                 together.execute_command("WAIT", self._replicas, round(self._timeout_s * 500))
                 said, reached = await together.execute()
@@ -71,10 +68,8 @@ class Server:
     async def info(self, section: str) -> Any:
         """Return a section of INFO, of any node. Raises StoreUnavailable."""
         with store_errors():
-            if isinstance(self._client, RedisCluster):
-                await self._client.initialize()
-                return await self._client.info(section, target_nodes=self._client.get_default_node())
-            return await self._client.info(section)
+            at = await self._client.any() if isinstance(self._client, Nodes) else self._client
+            return await at.info(section)
 
     async def listen(self, streams: Sequence[tuple[str, str]], block_s: float) -> list[Any]:
         """Return soon after one of these streams (all of one home) has an entry after the id given; [] after `block_s`.
@@ -90,14 +85,11 @@ class Server:
     @asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
         """Subscribe to a channel; what it yields is for `next_hint`. Raises StoreUnavailable."""
-        client = self._blocking
+        listening = self._blocking
         with store_errors():
-            if isinstance(client, RedisCluster):
-                await client.initialize()
-                node = client.get_default_node()
-                here = ((node.host, int(node.port)),)
-                client = _client(Address("redis", here, self._address.options), None, 2)
-            async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+            if isinstance(listening, Nodes):
+                listening = await listening.any()
+            async with listening.pubsub(ignore_subscribe_messages=True) as pubsub:
                 await pubsub.subscribe(channel)
                 yield pubsub
 
@@ -116,8 +108,8 @@ class Server:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
-        await self._client.aclose()
-        await self._blocking.aclose()
+        await close(self._client)
+        await close(self._blocking)
 
 
 async def joined(parts: Iterable[Awaitable[T]]) -> list[T]:
@@ -127,57 +119,3 @@ async def joined(parts: Iterable[Awaitable[T]]) -> list[T]:
         if isinstance(answer, BaseException):
             raise answer
     return [answer for answer in answers if not isinstance(answer, BaseException)]
-
-
-def options_of(address: Address, timeout_s: float | None) -> dict[str, Any]:
-    """Return what every connection is told, in whichever thread."""
-    return {
-        **address.options,
-        "socket_timeout": timeout_s,
-        "socket_connect_timeout": timeout_s or 2.0,
-        "socket_keepalive": True,
-        "health_check_interval": 0,
-        "decode_responses": True,
-        "encoding_errors": "replace",
-        "protocol": 2,
-    }
-
-
-class Parser(DefaultParser):  # type: ignore[misc,valid-type]
-    """Before a connection is used again redis-py looks whether it was closed meanwhile; here also, whether it was reset.
-    Otherwise, after an outage, each one in the pool would fail once more.
-    """
-
-    async def can_read(self) -> bool:
-        return self._stream.exception() is not None or await super().can_read()
-
-
-def _client(address: Address, timeout_s: float | None, most: int) -> Any:
-    options = options_of(address, timeout_s) | {"retry": Retry(NoBackoff(), 0)}
-    if address.kind != "cluster":
-        options["parser_class"] = Parser
-    if address.kind == "cluster":
-        nodes = [ClusterNode(host, port) for host, port in address.hosts]
-        del options["health_check_interval"]
-        return RedisCluster(startup_nodes=nodes, max_connections=most, **options)
-    if address.kind == "sentinel":
-        asked = _sentinel_options(options)
-        sentinel = Sentinel(list(address.hosts), sentinel_kwargs=asked, **options)  # type: ignore[no-untyped-call]
-        return sentinel.master_for(address.service, connection_pool_class=SentinelConnectionPool)
-    if address.path:
-        pool: Any = BlockingConnectionPool(
-            max_connections=most, connection_class=UnixDomainSocketConnection, path=address.path,
-            **{k: v for k, v in options.items() if k not in {"socket_keepalive", "socket_connect_timeout"}},
-        )  # fmt: skip
-    else:
-        (host, port), *_ = address.hosts
-        secure: dict[str, Any] = {"connection_class": SSLConnection} if options.pop("ssl", False) else {}
-        pool = BlockingConnectionPool(
-            max_connections=most, timeout=timeout_s or 5.0, host=host, port=port, **secure, **options
-        )
-    return Redis.from_pool(pool)
-
-
-def _sentinel_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Sentinels have no databases; they are asked with the same login and the same TLS."""
-    return {name: value for name, value in options.items() if name != "db"}
