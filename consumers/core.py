@@ -29,7 +29,9 @@ from pipeline import Context, DeadLetter, Skip, on
 
 
 class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
-    """Nothing can be made of this document, however often it is tried; its text is one sentence for a person."""
+    """Nothing can be made of this document as things are; its text is one sentence for a person."""
+
+    code: Final = None
 
 
 async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None:
@@ -45,7 +47,7 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         await _enter(job, ctx, Stage.CHUNKING, {"characters": len(document.text), "pages": document.pages})
         chunks = await asyncio.to_thread(split, document.text)
         if not chunks and not (document.images and job.enable_multimodel):
-            raise Unprocessable(ONLY_PICTURES if document.images else NO_TEXT)
+            raise Unprocessable(ONLY_PICTURES) if document.images else UnreadableDocument(NO_TEXT)
         await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
         passages, left_out = await _embedded(services, chunks)
         parsed = Parsed(
@@ -70,7 +72,9 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
             stored = await store_parsed(session, services.search, job.knowledge_id, job.attempt, parsed)
     except (UnreadableDocument, TooManyChunks, Unprocessable) as problem:
         async with services.outbox.transaction(ctx.job) as session:
-            await fail(session, services.search, job.knowledge_id, job.attempt, str(problem))
+            await fail(
+                session, services.search, job.knowledge_id, job.attempt, str(problem), code=problem.code
+            )
         raise Skip(str(problem)) from problem
     ctx.log.info("parsed", chunks=len(chunks), pictures=len(parsed.pictures), then=stored.value)
 

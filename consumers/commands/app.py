@@ -90,11 +90,15 @@ def ingest(
         bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
     ] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Give up waiting after so many seconds.")] = DAY_S / 4,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Also try what could not be read and is unchanged.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
 
-    Files that are there unchanged are left alone. Stop it whenever you like: the same command finishes the rest.
+    Files that are there unchanged are left alone, and so are files in folders that are no documents. Stop it whenever
+    you like: the same command finishes the rest.
     """
     for path in paths:
         if not path:  # what an unset variable of a script leaves; it would name the current folder
@@ -110,7 +114,7 @@ def ingest(
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ingest import ingest
 
-    run(ingest(list(map(Path, paths)), kb, wait, timeout, as_json), as_json=as_json)
+    run(ingest(list(map(Path, paths)), kb, timeout, wait=wait, retry=retry, as_json=as_json), as_json=as_json)
 
 
 @app.command()

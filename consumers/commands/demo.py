@@ -6,7 +6,8 @@ from typing import Final
 from rich.markup import escape
 
 from consumers.commands.ask import print_answer
-from consumers.commands.ingest import bring_in, report
+from consumers.commands.ingest import bring_in
+from consumers.commands.report import report
 from consumers.commands.session import TENANT, session
 from consumers.commands.terminal import FAILED, OK, out
 from consumers.demo import DOCUMENTS, QUESTION, TAGS

@@ -4,16 +4,14 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from rich.markup import escape
+from typing import Final
 
 from consumers.commands.progress import Stages
+from consumers.commands.report import SKIPPED, Outcome, report
 from consumers.commands.session import TENANT, Session, session
-from consumers.commands.terminal import FAILED, OK, emit, err, out, shown
-from consumers.knowledge.documents import Entry, Registered, fail
+from consumers.commands.terminal import FAILED, OK, err
+from consumers.knowledge.documents import Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
 from consumers.knowledge.ingesting import Taken, find_files, printable, take_in
 from consumers.knowledge.knowledge_bases import ensure_base
@@ -27,29 +25,33 @@ IDLE_LOOKS: Final = 5
 STRANDED: Final = "nothing works on it any more: its jobs were cancelled, deleted or lost; ingest it again"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One file and how it fared. `entry` None: it could not even be read."""
-
-    path: str
-    fate: Fate
-    entry: Entry | None
-
-
-async def ingest(paths: Sequence[Path], kb_name: str, wait: bool, limit: float, as_json: bool) -> int:
+async def ingest(
+    paths: Sequence[Path], kb_name: str, limit: float, *, wait: bool, retry: bool, as_json: bool
+) -> int:
     """Bring files in and say how each fared; return the exit code."""
     begun = time.monotonic()
     async with session(work=wait) as opened:
-        outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json)
+        outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json, retry=retry)
     report(kb_name, outcomes, time.monotonic() - begun, as_json=as_json)
     bad = {ParseStatus.FAILED, ParseStatus.CANCELLED, *(OPEN if wait else ())}
-    return FAILED if any(outcome.fate.status in bad for outcome in outcomes) else OK
+    documents = [outcome for outcome in outcomes if outcome.status != SKIPPED]
+    return OK if documents and not any(one.fate.status in bad for one in documents) else FAILED
 
 
 async def bring_in(
-    opened: Session, kb_name: str, paths: Sequence[Path], *, wait: bool, limit: float, quiet: bool
+    opened: Session,
+    kb_name: str,
+    paths: Sequence[Path],
+    *,
+    wait: bool,
+    limit: float,
+    quiet: bool,
+    retry: bool = False,
 ) -> list[Outcome]:
-    """Register every file, then, with `wait`, wait until each document has ended and nothing of it is queued."""
+    """Register every file, then, with `wait`, wait until each document has ended and nothing of it is queued.
+
+    What could not be read and has not changed is tried again only with `retry`.
+    """
     services = opened.services
     async with services.database.transaction() as sql:
         kb = await ensure_base(sql, TENANT, kb_name)
@@ -63,7 +65,7 @@ async def bring_in(
         if quiet
         else Stages(services.database, len(found), _enrichments(kb) if wait else ()) as stages
     ):
-        async for taken in take_in(services, kb, found):
+        async for taken in take_in(services, kb, found, retry=retry):
             entries += taken
             new = [entry.knowledge_id for entry in taken if isinstance(entry, Registered)]
             idents += new
@@ -81,9 +83,9 @@ async def bring_in(
     async with services.database.read() as sql:
         known = await fates(sql, idents)
     return [
-        Outcome(printable(str(one.path)), known[entry.knowledge_id], entry.entry)
+        Outcome(printable(str(one.path)), known[entry.knowledge_id], entry.entry, one.named)
         if isinstance(entry, Registered)
-        else Outcome(printable(str(one.path)), Fate(ParseStatus.FAILED, str(entry)), None)
+        else Outcome(printable(str(one.path)), Fate(ParseStatus.FAILED, str(entry)), None, one.named)
         for one, entry in zip(found, entries, strict=True)
     ]
 
@@ -112,9 +114,7 @@ class Watch:
         services = self._opened.services
         queued = await self._opened.pipeline.inspector.has_queued("knowledge_base", self._kb.id)
         waiting, _ = await services.outbox.waiting()
-        if (
-            queued or waiting
-        ):  # most of the time; to look through thousands of documents would slow their jobs
+        if queued or waiting:  # to look through thousands of documents meanwhile would slow their jobs
             self._idle = 0
             return False
         self._idle += 1
@@ -125,48 +125,3 @@ class Watch:
                 for ident, attempt in open_ones:
                     await fail(sql, services.search, ident, attempt, STRANDED)
         return not open_ones
-
-
-def report(kb_name: str, outcomes: Sequence[Outcome], seconds: float, *, as_json: bool) -> None:
-    """Say how each document fared."""
-    counts = {status: sum(o.fate.status is status for o in outcomes) for status in ParseStatus}
-    unchanged = sum(outcome.entry is Entry.UNCHANGED for outcome in outcomes)
-    totals: dict[str, Any] = {
-        "documents": len(outcomes),
-        **{status.value: count for status, count in counts.items() if count or status in _ALWAYS},
-        "unchanged": unchanged,
-        "chunks": sum(outcome.fate.chunks for outcome in outcomes),
-        "seconds": round(seconds, 2),
-    }
-    if as_json:
-        emit({"kb": kb_name, "documents": [_described(outcome) for outcome in outcomes], "totals": totals})
-        return
-    for outcome in outcomes:
-        if outcome.fate.status in {ParseStatus.FAILED, ParseStatus.CANCELLED}:
-            out.print(
-                f"{outcome.fate.status.value}  {escape(shown(outcome.path))}: {escape(shown(outcome.fate.error))}"
-            )
-        elif outcome.fate.status in OPEN:
-            out.print(f"queued  {escape(shown(outcome.path))}")
-        for warning in outcome.fate.warnings:
-            out.print(f"warning  {escape(shown(outcome.path))}: {escape(shown(warning))}")
-    said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count)
-    note = f" ({unchanged} unchanged since last time)" if unchanged else ""
-    out.print(
-        f"{len(outcomes)} documents in {kb_name!r}: {said}{note}; {totals['chunks']} chunks, {seconds:.1f} s"
-    )
-
-
-_ALWAYS: Final = frozenset({ParseStatus.COMPLETED, ParseStatus.FAILED})
-
-
-def _described(outcome: Outcome) -> dict[str, Any]:
-    fate = outcome.fate
-    return {
-        "path": outcome.path,
-        "status": fate.status.value,
-        "error": fate.error or None,
-        "chunks": fate.chunks,
-        "warnings": list(fate.warnings),
-        "outcome": outcome.entry.value if outcome.entry else "unreadable",
-    }

@@ -1,5 +1,6 @@
 """`streamlane queues` and `streamlane jobs`: what waits, what runs, what failed, and acting on it."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -73,14 +74,15 @@ async def list_jobs(queue: str | None, state: JobState | None, limit: int, as_js
                     cursor = page.next_cursor
                     if cursor is None:
                         break
+        documents = await _documents(pipeline, found)
     if as_json:
-        emit({"jobs": [described(record) for record in found]})
+        emit({"jobs": [described(record, documents) for record in found]})
         return OK
     table(
-        ("id", "type", "queue", "state", "retried", "due", "last error"),
+        ("id", "type", "queue", "state", "retried", "due", "document", "last error"),
         [
             (r.job.id, r.job.type, r.job.queue, r.state, f"{r.job.retried}/{r.job.max_retry}", _moment(r.due_at),
-             shown(r.job.last_error, 80))
+             documents.get(r.job.id), shown(r.job.last_error, 80))
             for r in found
         ],
     )  # fmt: skip
@@ -93,7 +95,7 @@ async def show(job_id: str, as_json: bool) -> int:
     """Print what may be shown of a job."""
     async with Pipeline.open() as pipeline:
         record = await pipeline.inspector.job(job_id)
-    facts = described(record)
+        facts = described(record, await _documents(pipeline, [record]))
     if as_json:
         emit(facts)
     else:
@@ -154,14 +156,28 @@ async def act(action: str, job_id: str, as_json: bool) -> int:
     return OK
 
 
-def described(record: JobRecord) -> dict[str, Any]:
-    """Return what may be shown of a job: never its payload."""
+async def _documents(pipeline: Pipeline, records: Sequence[JobRecord]) -> Mapping[str, str]:
+    """Return by the ids of jobs the paths of the documents they work on, as far as they can be looked up here."""
+    about = {r.job.id: scope.id for r in records for scope in r.job.scopes if scope.kind == "knowledge"}
+    if not about or KNOWLEDGE.absent:
+        return {}
+    from consumers.knowledge.fates import sources_of
+    from consumers.services import open_services
+
+    async with open_services(pipeline) as services, services.database.read() as sql:
+        paths = await sources_of(sql, list(set(about.values())))
+    return {job_id: paths[ident] for job_id, ident in about.items() if ident in paths}
+
+
+def described(record: JobRecord, documents: Mapping[str, str] = {}) -> dict[str, Any]:
+    """Return what may be shown of a job: never its payload. `documents` are their paths by the ids of jobs."""
     job = record.job
     facts: dict[str, Any] = {
         "id": job.id,
         "type": job.type,
         "queue": job.queue,
         "state": record.state.value,
+        "document": documents.get(job.id),
         "reason": record.reason.value if record.reason else None,
         "retried": job.retried,
         "max_retry": job.max_retry,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from consumers.knowledge.parsed import Limits, UnreadableDocument
+from consumers.knowledge.parsed import Limits, NoDocument, UnreadableDocument
 
 OFFICE = "application/vnd.openxmlformats-officedocument."
 KINDS = {  # a part that only this kind has
@@ -56,7 +56,7 @@ def identify(file: BinaryIO, suffix: str, limits: Limits) -> str:
                 return kind
         if "Index/Document.iwa" in names and suffix in IWORK:
             return f"application/x-iwork-{IWORK[suffix]}-sff{suffix}"
-    raise UnreadableDocument("the file is an archive; unpack it and add the documents in it")
+    raise NoDocument("the file is an archive; unpack it and add the documents in it")
 
 
 def opened(file: BinaryIO) -> zipfile.ZipFile:

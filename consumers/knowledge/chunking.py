@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.knowledge.markdown import Line, headings, plain
+from contracts.knowledge import SpanCode
 
 SIZE: Final = 800  # characters
 OVERLAP: Final = 0  # characters
@@ -31,6 +32,8 @@ _BREAKS: Final = ("\n\n", "\n", "。", ". ", " ")
 
 class TooManyChunks(ValueError):  # noqa: N818 - named by what happened
     """A text would give more than `MAX_CHUNKS` pieces."""
+
+    code: Final = SpanCode.DOCREADER_UNREADABLE
 
     def __init__(self, chars: int) -> None:
         super().__init__(

@@ -15,10 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.contents import drop_contents
 from consumers.knowledge.search import SearchStore
-from consumers.knowledge.spans import Attempt
+from consumers.knowledge.spans import Attempt, current_root
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
+from consumers.knowledge.tables_spans import Span
 from contracts.identity import new_id
-from contracts.knowledge import ParseStatus, SpanCode, Stage, SummaryStatus, sources
+from contracts.knowledge import HOPELESS, ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
 from pipeline.store import Outbox, batches, changed, insert_new, now_ms
@@ -55,6 +56,7 @@ class Entry(StrEnum):
     RETRIED = "retried"  # the last attempt failed or was cancelled: a new one
     RESUMED = "resumed"  # the same content is under way
     UNCHANGED = "unchanged"  # the same content is there
+    HOPELESS = "hopeless"  # the same content could not be read, and trying again would not help
     DELETING = "deleting"  # being removed; register it again afterwards
 
 
@@ -96,8 +98,10 @@ _STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseSta
 _PROCESSED: Final = frozenset({Entry.CREATED, Entry.CHANGED, Entry.RETRIED, Entry.RESUMED})
 
 
-def decide_entry(status: ParseStatus | None, *, same_content: bool) -> Entry:
-    """Return what registering means for a document in this state; None for one that is not there."""
+def decide_entry(status: ParseStatus | None, *, same_content: bool, hopeless: bool = False) -> Entry:
+    """Return what registering means for a document in this state; None for one that is not there. A `hopeless` one
+    failed for what lies in its content.
+    """
     if status is None:
         return Entry.CREATED
     if status is ParseStatus.DELETING:
@@ -106,6 +110,8 @@ def decide_entry(status: ParseStatus | None, *, same_content: bool) -> Entry:
         return Entry.CHANGED
     if status is ParseStatus.COMPLETED:
         return Entry.UNCHANGED
+    if status is ParseStatus.FAILED and hopeless:
+        return Entry.HOPELESS
     return Entry.RETRIED if status in _STOPPED else Entry.RESUMED
 
 
@@ -131,11 +137,15 @@ async def register_many(
     kb: KnowledgeBase,
     files: Sequence[SourceFile],
     options: ProcessOptions = ProcessOptions(),
+    *,
+    retry: bool = False,
 ) -> list[Registered]:
-    """Register files, as `register` does one, with a handful of statements for all that are new."""
+    """Register files, as `register` does one, with a handful of statements for all that are new. With `retry`, what
+    could not be read is tried again even if its content is the same.
+    """
     found = {file.source: file for file in files}
     known = await _known(session, kb, list(found))
-    entered = {source: _entered(file, known.get(source)) for source, file in found.items()}
+    entered = {source: _entered(file, known.get(source), retry=retry) for source, file in found.items()}
     new = [
         _new_row(kb, one.knowledge_id, found[source])
         for source, one in entered.items()
@@ -158,20 +168,24 @@ async def register_many(
 
 async def _known(session: AsyncSession, kb: KnowledgeBase, named: Sequence[str]) -> dict[str, Any]:
     known: dict[str, Any] = {}
-    columns = select(
-        Knowledge.source, Knowledge.id, Knowledge.attempt, Knowledge.parse_status, Knowledge.file_hash
-    ).where(Knowledge.knowledge_base_id == kb.id)
+    columns = (
+        select(Knowledge.source, Knowledge.id, Knowledge.attempt, Knowledge.parse_status)
+        .add_columns(Knowledge.file_hash, Span.error_code.label("code"))
+        .outerjoin(Span, current_root())
+        .where(Knowledge.knowledge_base_id == kb.id)
+    )
     for some in batches(named):
-        rows = await session.execute(columns.where(Knowledge.source.in_(some)).with_for_update())
+        rows = await session.execute(columns.where(Knowledge.source.in_(some)).with_for_update(of=Knowledge))
         known.update((row.source, row) for row in rows)
     return known
 
 
-def _entered(file: SourceFile, row: Any | None) -> Registered:
+def _entered(file: SourceFile, row: Any | None, *, retry: bool) -> Registered:
     if row is None:
         # never derived from the source: a removed document that comes back would meet the tombstones of its old jobs
         return Registered(new_id(), 1, Entry.CREATED)
-    entry = decide_entry(row.parse_status, same_content=row.file_hash == file.file_hash)
+    hopeless = row.code in HOPELESS and not retry
+    entry = decide_entry(row.parse_status, same_content=row.file_hash == file.file_hash, hopeless=hopeless)
     return Registered(row.id, row.attempt + (entry in {Entry.CHANGED, Entry.RETRIED}), entry)
 
 

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge.spans import current_root
 from consumers.knowledge.tables import Chunk, Image, Knowledge, Slot
+from consumers.knowledge.tables_spans import Span
 from contracts.knowledge import OPEN, ImageStatus, ParseStatus, SlotKind
 from pipeline.store import batches
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Where a document stands. Warnings name what was left out of it."""
+    """Where a document stands. Warnings name what was left out of it; `code` is that of an error of its content."""
 
     status: ParseStatus
     error: str = ""
+    code: str = ""
     chunks: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -28,11 +32,19 @@ async def fates(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[
         counts = select(Chunk.knowledge_id, func.count()).where(Chunk.knowledge_id.in_(some))
         chunks = {row[0]: row[1] for row in await session.execute(counts.group_by(Chunk.knowledge_id))}
         unread = await _unread(session, some)
-        documents = select(Knowledge.id, Knowledge.parse_status, Knowledge.error_message, Knowledge.warnings)
-        for row in await session.execute(documents.where(Knowledge.id.in_(some))):
+        for row in await session.execute(_DOCUMENTS.where(Knowledge.id.in_(some))):
             warnings = (*row.warnings, *unread.get(row.id, ()))
-            found[row.id] = Fate(row.parse_status, row.error_message, chunks.get(row.id, 0), warnings)
+            found[row.id] = Fate(
+                row.parse_status, row.error_message, row.error_code or "", chunks.get(row.id, 0), warnings
+            )
     return found
+
+
+_DOCUMENTS: Final = (
+    select(Knowledge.id, Knowledge.parse_status, Knowledge.error_message, Knowledge.warnings)
+    .add_columns(Span.error_code)
+    .outerjoin(Span, current_root())
+)
 
 
 async def still_open(session: AsyncSession, knowledge_ids: Sequence[str]) -> list[tuple[str, int]]:
@@ -94,7 +106,8 @@ async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mappin
 
 async def sources_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, str]:
     """Return where each of these documents came from, by id."""
-    rows = await session.execute(
-        select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(knowledge_ids))
-    )
-    return {row[0]: row[1] for row in rows}
+    found: dict[str, str] = {}
+    for some in batches(knowledge_ids):
+        rows = await session.execute(select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(some)))
+        found.update((row.id, row.source) for row in rows)
+    return found

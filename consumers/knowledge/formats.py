@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from consumers.knowledge import archives, pdfs, pictures
 from consumers.knowledge.archives import ENTITIES, NEEDS_PASSWORD
-from consumers.knowledge.parsed import Limits, UnreadableDocument
+from consumers.knowledge.parsed import Limits, NoDocument, UnreadableDocument
 
 LOOKED_AT = 1 << 16
 TEXT = "text/plain"
@@ -97,11 +97,11 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> str | None:
         return "application/rtf"
     for signature, what in NO_DOCUMENT.items():
         if head.startswith(signature):
-            raise UnreadableDocument(f"the file is {what}, not a document; leave it out")
+            raise NoDocument(f"the file is {what}, not a document; leave it out")
     if head[257:262] == b"ustar":
-        raise UnreadableDocument("the file is an archive; unpack it and add the documents in it")
+        raise NoDocument("the file is an archive; unpack it and add the documents in it")
     if head[4:8] == b"ftyp":
-        raise UnreadableDocument("the file is a film or a sound, not a document; leave it out")
+        raise NoDocument("the file is a film or a sound, not a document; leave it out")
     return None
 
 

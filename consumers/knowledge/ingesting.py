@@ -6,7 +6,7 @@ import shutil
 import stat
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -31,20 +31,27 @@ class Found:
 
     path: Path
     problem: str = ""
+    named: bool = False
 
 
-def find_files(paths: Iterable[Path], *, leave_out: Path) -> Iterator[Found]:
+def find_files(paths: Sequence[Path], *, leave_out: Path) -> Iterator[Found]:
     """Yield every file below `paths`, each once, in order of their names.
 
     Hidden files and folders are passed over unless named themselves, and so is the folder `leave_out`.
     Folders behind links are not followed: they could lead in circles.
     """
     seen: set[str] = set()
+    folders = {path for path in paths if os.path.isdir(path)}  # noqa: PTH112 - never raises
+    named = {_place(path) for path in paths if path not in folders}
     for path in paths:
-        for found in _walk(path, leave_out.resolve()) if os.path.isdir(path) else (Found(path),):  # noqa: PTH112 - never raises
-            if (place := os.path.normpath(found.path.absolute())) not in seen:
+        for found in _walk(path, leave_out.resolve()) if path in folders else (Found(path),):
+            if (place := _place(found.path)) not in seen:
                 seen.add(place)
-                yield found
+                yield replace(found, named=place in named)
+
+
+def _place(path: Path) -> str:
+    return os.path.normpath(path.absolute())
 
 
 def _walk(root: Path, leave_out: Path) -> Iterator[Found]:
@@ -77,9 +84,10 @@ Taken = Registered | CannotTakeIn
 
 
 async def take_in(
-    services: Services, kb: KnowledgeBase, found: Sequence[Found]
+    services: Services, kb: KnowledgeBase, found: Sequence[Found], *, retry: bool = False
 ) -> AsyncIterator[list[Taken]]:
-    """Register files, and start the processing of each unless its very content is there or under way. Yields what
+    """Register files, and start the processing of each unless its very content is there, under way, or
+    known as unreadable and this is no `retry`. Yields what
     became of them, in order, some at a time: each transaction waits in line behind those of all running jobs.
 
     Raises StoreUnavailable, StoreFull, FileStoreError.
@@ -95,7 +103,7 @@ async def take_in(
         kept = await _kept_all(services, some)
         files = [one for one in kept if isinstance(one, SourceFile)]
         async with services.outbox.transaction() as session:
-            registered = iter(await register_many(session, kb, files, options))
+            registered = iter(await register_many(session, kb, files, options, retry=retry))
         yield [next(registered) if isinstance(one, SourceFile) else one for one in kept]
 
 
@@ -154,7 +162,7 @@ async def _kept(services: Services, found: Found) -> SourceFile:
 def _described(path: Path, size: int, key: str) -> SourceFile:
     name = printable(path.name)
     return SourceFile(
-        source=printable(os.path.normpath(path.absolute())),
+        source=printable(_place(path)),
         file_name=name,
         file_type=Path(name).suffix.lower().lstrip(".")[:32],
         file_hash=Path(key).stem,

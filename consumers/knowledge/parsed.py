@@ -2,16 +2,27 @@
 
 from dataclasses import dataclass
 
+from contracts.knowledge import SpanCode
+
 NO_TEXT = "the file holds no readable text; check that it is the right one"
 ONLY_PICTURES = "the file holds only pictures, which its knowledge base is set not to read"
 
 
 class UnreadableDocument(Exception):  # noqa: N818 - named as a person would say it
-    """The file cannot become a document, however often it is tried. `reason` is a sentence that says what to do."""
+    """The file cannot become a document. `reason` is a sentence that says what to do; `code` tells whether trying
+    again might help.
+    """
+
+    def __init__(self, reason: str, code: SpanCode = SpanCode.DOCREADER_UNREADABLE) -> None:
+        super().__init__(reason)
+        self.reason, self.code = reason, code
+
+
+class NoDocument(UnreadableDocument):
+    """The file is of a kind that is none of ours."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        super().__init__(reason, SpanCode.DOCREADER_UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)

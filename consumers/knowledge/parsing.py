@@ -8,9 +8,17 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from consumers.knowledge import archives, encodings, formats, languages, pdfs, pictures, texts
-from consumers.knowledge.parsed import NO_TEXT, ExtractedImage, Limits, ParsedDocument, UnreadableDocument
+from consumers.knowledge.parsed import (
+    NO_TEXT,
+    ExtractedImage,
+    Limits,
+    NoDocument,
+    ParsedDocument,
+    UnreadableDocument,
+)
 from consumers.knowledge.pictures import Found
 from consumers.knowledge.rendering import html_title, html_to_markdown, kreuzberg_config, tidy
+from contracts.knowledge import SpanCode
 
 __all__ = ["ExtractedImage", "Limits", "ParsedDocument", "UnreadableDocument", "parse", "parse_document"]
 
@@ -55,17 +63,19 @@ async def parse(
         )
     except TimeoutError:
         raise UnreadableDocument(
-            f"reading the file took longer than {timeout:g} s; split it, or raise STREAMLANE_PARSER_TIMEOUT_S"
+            f"reading the file took longer than {timeout:g} s; split it, or raise STREAMLANE_PARSER_TIMEOUT_S",
+            SpanCode.DOCREADER_TIMEOUT,
         ) from None
     except MemoryError:
         raise UnreadableDocument(
-            f"reading the file took more than {memory_mb} MiB of memory; split it, or raise STREAMLANE_PARSER_MEMORY_MB"
+            f"reading the file took more than {memory_mb} MiB of memory; split it, or raise STREAMLANE_PARSER_MEMORY_MB",
+            SpanCode.DOCREADER_LIMIT,
         ) from None
     except ChildProcessError as death:
         if getattr(death, "signal", None) in KILLED:
             raise  # somebody else ended it, for want of memory perhaps: a retry finds out
         raise UnreadableDocument(
-            "the file crashes its parser; save it again, or in another format"
+            "the file crashes its parser; save it again, or in another format", SpanCode.DOCREADER_FAILED
         ) from death
 
 
@@ -76,9 +86,11 @@ def parse_document(path: Path, name: str, limits: Limits | None = None) -> Parse
         with path.open("rb") as file:
             document = _read(file, path, name, limits)
     except FileNotFoundError:
-        raise UnreadableDocument("the file is gone; add it again") from None
+        raise UnreadableDocument("the file is gone; add it again", SpanCode.DOCREADER_FAILED) from None
     except PermissionError:
-        raise UnreadableDocument("the file may not be read; change its permissions") from None
+        raise UnreadableDocument(
+            "the file may not be read; change its permissions", SpanCode.DOCREADER_FAILED
+        ) from None
     except IsADirectoryError:
         raise UnreadableDocument("the path is a folder; add the files in it") from None
     except (UnreadableDocument, OSError, MemoryError, KeyboardInterrupt, SystemExit):
@@ -104,7 +116,8 @@ def _read(file: BinaryIO, path: Path, name: str, limits: Limits) -> ParsedDocume
         raise UnreadableDocument("the file is empty; add it again when it has content")
     if size > limits.file_mb << 20:
         raise UnreadableDocument(
-            f"the file has {size / (1 << 20):.0f} MiB, over the limit of {limits.file_mb} MiB; split it"
+            f"the file has {size / (1 << 20):.0f} MiB, over the limit of {limits.file_mb} MiB; split it",
+            SpanCode.DOCREADER_LIMIT,
         )
     mime = formats.identify(file, name, limits)
     file.seek(0)
@@ -122,7 +135,7 @@ def _read(file: BinaryIO, path: Path, name: str, limits: Limits) -> ParsedDocume
 def _text(data: bytes, name: str, limits: Limits) -> ParsedDocument:
     decoded = encodings.decode(data[: limits.text_chars * MOST_BYTES])
     if decoded.binary:
-        raise UnreadableDocument("the file is of a type that is not supported; save it as PDF or text")
+        raise NoDocument("the file is of a type that is not supported; save it as PDF or text")
     _check_length(max(len(decoded.text), len(data) // MOST_BYTES), limits)
     if not decoded.text.strip():
         raise UnreadableDocument("the file holds nothing but blanks; add it again when it has content")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, and_, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Knowledge, table_of
@@ -198,6 +198,13 @@ class Attempt:
             .values(updated_at=now),
             execution_options={"synchronize_session": False},
         )
+
+
+def current_root() -> ColumnElement[bool]:
+    """Return the condition under which a span is the root of the current attempt at a document, to join them by."""
+    return and_(
+        Span.knowledge_id == Knowledge.id, Span.attempt == Knowledge.attempt, Span.span_id == ROOT_SPAN
+    )
 
 
 _ENDED: Final = ("finished_at", "duration_ms", "updated_at")

@@ -101,7 +101,7 @@ def test_a_second_ingest_changes_nothing_and_says_so(samples: Path, ingested: tu
     before = end_state(data_dir)
     again = streamlane("ingest", str(samples / "text"), "--kb", "demo", "--json", data_dir=data_dir)
     totals = again.json["totals"]
-    assert totals["unchanged"] == totals["documents"] - 1  # the empty file is tried again
+    assert totals["unchanged"] == totals["documents"] - 1  # the empty file failed
     assert end_state(data_dir) == before
 
 

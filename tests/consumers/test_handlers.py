@@ -144,14 +144,26 @@ async def test_a_document_of_pictures_that_its_base_does_not_read_fails_and_says
     assert "only pictures" in outcome.fate.error
 
 
-async def test_a_failed_document_is_tried_again_when_it_is_ingested_again(tmp_path: Path) -> None:
+async def test_what_failed_for_its_content_is_tried_again_when_it_changed(tmp_path: Path) -> None:
     (path,) = write(tmp_path / "in", note_md="")
     (first,) = await ingest(path)
     (again,) = await ingest(path)
     path.write_text(NOTE)
     (mended,) = await ingest(path)
-    assert (first.fate.status, again.entry) == (ParseStatus.FAILED, Entry.RETRIED)
+    assert (first.fate.status, again.entry, again.fate) == (ParseStatus.FAILED, Entry.HOPELESS, first.fate)
     assert (mended.fate.status, mended.entry) == (ParseStatus.COMPLETED, Entry.CHANGED)
+
+
+async def test_what_failed_for_another_reason_is_tried_again_when_it_is_ingested_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = write(tmp_path / "in", note_md=NOTE)
+    monkeypatch.setenv("STREAMLANE_PARSER_TIMEOUT_S", "0.001")
+    (late,) = await ingest(path)
+    monkeypatch.delenv("STREAMLANE_PARSER_TIMEOUT_S")
+    (again,) = await ingest(path)
+    assert "raise STREAMLANE_PARSER_TIMEOUT_S" in late.fate.error
+    assert (again.fate.status, again.entry) == (ParseStatus.COMPLETED, Entry.RETRIED)
 
 
 async def test_a_document_for_a_base_of_another_embedding_model_fails_at_once_and_says_so(

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from consumers.commands.ingest import Outcome, bring_in
+from consumers.commands.ingest import bring_in
+from consumers.commands.report import Outcome
 from consumers.commands.session import POOLS, Session
 from consumers.lanes import HANDLERS
 from consumers.services import open_services
