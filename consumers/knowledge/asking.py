@@ -1,27 +1,46 @@
 """From a question to passages, and from passages to an answer that names them."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage
+from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, coverage
 from consumers.knowledge.fates import sources_of
+from consumers.knowledge.search import Hit
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services
 
 MAX_QUERY_CHARS: Final = 2000
+NOISE: Final = 0.12
+"""Fit below which a passage has nothing to do with a query; across languages what has can be as low as 0.14."""
 PASSAGES: Final = 8
 """How many passages an answer is composed from."""
 
 
 async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int) -> list[Passage]:
-    """Return the best passages of a base for any text, by words and by meaning."""
+    """Return the best passages of a base for any text, by words and by meaning, without those that share neither."""
     query = query[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
     (vector,) = await services.embedder.embed([query])
     hits = await services.search.search([kb.id], query, vector, model=services.embedder.model, limit=limit)
     async with services.database.read() as session:
         paths = await sources_of(session, [hit.knowledge_id for hit in hits])
     return [
-        Passage(paths[hit.knowledge_id], hit.text, hit.score) for hit in hits if hit.knowledge_id in paths
+        Passage(paths[hit.knowledge_id], hit.text, score)
+        for hit, score in _scored(query, hits)
+        if hit.knowledge_id in paths
     ]
+
+
+def _scored(query: str, hits: Sequence[Hit]) -> Iterator[tuple[Hit, float]]:
+    """How well each hit fits: its closeness and half the share of the query's words in it, within 0 to 1.
+
+    The order is that of the index, which weighs more than these two; so none scores above the one before it.
+    """
+    lowest = 1.0
+    for hit, share in zip(hits, coverage(query, [hit.text for hit in hits]), strict=True):
+        fit = hit.closeness + float(share) / 2
+        if fit >= NOISE:
+            lowest = min(lowest, fit)
+            yield hit, lowest
 
 
 async def answer(services: Services, kb: KnowledgeBase, question: str) -> Answer:

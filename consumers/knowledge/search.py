@@ -45,7 +45,9 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One passage that was found. `score` is within 0..1 and falls along the list."""
+    """One passage that was found. `score` is within 0..1 and falls along the list; it ranks, and says nothing of how
+    well the passage fits. `closeness` is its cosine to the query, 0 where it is only known to be lower than others.
+    """
 
     knowledge_id: str
     kb_id: str
@@ -55,6 +57,7 @@ class Hit:
     position: int
     score: float
     kinds: tuple[EntryKind, ...]  # of all entries that led here, best first
+    closeness: float = 0.0
 
 
 class SearchStore(Protocol):

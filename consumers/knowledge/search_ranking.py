@@ -29,6 +29,7 @@ class Candidate:
     chunk_id: str | None
     kind: EntryKind
     digest: int | None = None
+    closeness: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Ranked:
     score: float
     kinds: tuple[EntryKind, ...]
     digest: int | None = None  # None: unknown, because only a question or a summary was found
+    closeness: float = 0.0  # of its own words; what was written about it says less
 
 
 def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
@@ -52,6 +54,7 @@ def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
     scores: defaultdict[tuple[str, str | None], float] = defaultdict(float)
     kinds: defaultdict[tuple[str, str | None], dict[EntryKind, None]] = defaultdict(dict)
     digests: dict[tuple[str, str | None], int | None] = {}
+    closeness: defaultdict[tuple[str, str | None], float] = defaultdict(float)
     for one in lists:
         voted: set[tuple[str, str | None]] = set()
         for place, found in enumerate(one[:RANK_DEPTH], start=1):
@@ -59,12 +62,15 @@ def rank(rankings: Iterable[Sequence[Candidate]], limit: int) -> list[Ranked]:
             kinds[key][found.kind] = None
             if found.kind not in HEARSAY:
                 digests[key] = found.digest
+            if found.kind not in HEARSAY or found.chunk_id is None:
+                closeness[key] = max(closeness[key], found.closeness)
             if key not in voted:
                 voted.add(key)
                 scores[key] += _weight(found.kind) * (RANK_DAMPING + 1) / (RANK_DAMPING + place)
     full = sum(_weight(one[0].kind) for one in lists)
     ranked = [
-        Ranked(*key, score / full, tuple(kinds[key]), digests.get(key)) for key, score in scores.items()
+        Ranked(*key, score / full, tuple(kinds[key]), digests.get(key), closeness[key])
+        for key, score in scores.items()
     ]
     return _spread(_lend(sorted(ranked, key=_worth)), limit)
 
@@ -150,6 +156,7 @@ def passages(
                 position=found.position,
                 score=one.score,
                 kinds=one.kinds,
+                closeness=one.closeness,
             )
         )
     return hits

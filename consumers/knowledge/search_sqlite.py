@@ -61,13 +61,14 @@ _FREQUENCIES = sql(
     " FROM json_each(:asked) asked"
 )
 _BY_WORDS = sql(
-    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest FROM (SELECT rowid AS seq,"
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest, 0.0 AS closeness FROM (SELECT rowid AS seq,"
     " bm25(search_words, 0.0, 1.0) AS cost FROM search_words WHERE search_words MATCH :query ORDER BY cost LIMIT :depth"
     ") found CROSS JOIN search_entries entry ON entry.seq = found.seq ORDER BY found.cost, found.seq"
 )
 _BY_SEQS = sql(
-    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest FROM json_each(:seqs) found"
-    " CROSS JOIN search_entries entry ON entry.seq = found.value ORDER BY found.key"
+    "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest,"
+    " json_extract(found.value, '$[0]') AS closeness FROM json_each(:near) found"
+    " CROSS JOIN search_entries entry ON entry.seq = json_extract(found.value, '$[1]') ORDER BY found.key"
 )
 _PLACES = _many(
     "SELECT hit.chunk_id AS found, near.kb_id, near.knowledge_id, near.chunk_id, near.position, near.heading, near.text"
@@ -167,8 +168,8 @@ class SqliteSearch:
                     for space in spaces
                     for one in self._vectors.nearest(connection, space, wanted, RANK_DEPTH)
                 ]
-                seqs = json.dumps([seq for _, seq in sorted(near, key=closest_first)])
-                by_meaning = _candidates(connection.execute(_BY_SEQS, {"seqs": seqs}))
+                found = {"near": json.dumps(sorted(near, key=closest_first))}
+                by_meaning = _candidates(connection.execute(_BY_SEQS, found))
             by_words = _by_words(connection, kb_ids, patterns)
             # Twice as many as asked for, because a passage may show one that comes later.
             return _hits(connection, rank([by_meaning, by_words], 2 * limit), limit)
@@ -193,7 +194,10 @@ def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[
 
 
 def _candidates(rows: Iterable[Any]) -> list[Candidate]:
-    return [Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind), row.digest) for row in rows]
+    return [
+        Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind), row.digest, row.closeness)
+        for row in rows
+    ]
 
 
 def _range(pattern: str) -> tuple[str, str]:
