@@ -7,7 +7,7 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
@@ -118,9 +118,17 @@ def _write(
     fits = near + found / 4
     weights = fits + [_bonus(question, part, passages[part.passage]) for part in parts]
     best = [int(at) for at in np.argsort(-weights, kind="stable") if fits[at] >= FITS]
-    # Code answers where nothing else does.
+    # Code, and what only repeats the question, answer where nothing else does.
     best = [at for at in best if parts[at].kind is not Kind.CODE] or best
+    known = set(terms(question))
+    best = [at for at in best if _tells_more(known, parts[at].text)] or best
     return _answer(passages, parts, _choose(best, weights, alone, parts)) if best else nothing_fits(question)
+
+
+def _tells_more(known: Collection[str], text: str) -> bool:
+    """Whether a part says a word that is not known; the name of a value, in `name: value`, is none."""
+    value = text.partition(": ")[2] or text
+    return not set(terms(value)).issubset(known)
 
 
 def nothing_fits(question: str) -> Answer:

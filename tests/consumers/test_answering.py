@@ -83,6 +83,16 @@ async def test_a_question_is_no_answer_to_itself(writer: AnswerWriter):
     assert "What is a pool?" not in answer.text
 
 
+async def test_what_only_repeats_the_question_answers_where_nothing_says_more(writer: AnswerWriter):
+    record = Passage("questions.jsonl", "q: What is AutoGen?\n\nfile: paper.docx\n\nwords: AutoGen\n", 0.9)
+    paper = Passage(
+        "paper.docx", "AutoGen is an open-source framework that lets agents converse with each other.\n", 0.8
+    )
+    answer = await writer.compose("What is AutoGen?", [record, paper])
+    assert answer.text == f"{paper.text.strip()} [1]"
+    assert (await writer.compose("What is AutoGen?", [record])).text == "words: AutoGen [1]"
+
+
 async def test_every_mark_has_its_citation_and_the_answer_stays_short(writer: AnswerWriter):
     passages = [
         Passage(f"{n}.md", f"The shared pool number {n} takes {n} jobs. " * 30, 1 - n / 50) for n in range(40)
