@@ -9,38 +9,13 @@ import pytest
 from contracts.jobs import JobPayload
 from contracts.states import JobState
 from pipeline.broker import Broker
-from pipeline.handlers import Context, Handler, on
 
 from tests.conformance.conftest import Insist, Open, Start
 from tests.support.backends import Backend
 from tests.support.hand import Hand, ids, new, news, pending, run_all
+from tests.support.serving import Served
 from tests.support.waiting import stays_true, wait_until
 from tests.support.work import Attachment, Finish, Summary, Work
-
-
-class Served:
-    """Handlers that note which queue was served, in order; with `held`, of some queues, jobs stay inside."""
-
-    def __init__(self, *held: str) -> None:
-        self.order: list[str] = []
-        self.inside: Counter[str] = Counter()
-        self._held = set(held)
-        self._end = asyncio.Event()
-
-    def handlers(self, *kinds: type[JobPayload]) -> list[Handler]:
-        return [on(kind, self._serve) for kind in kinds]
-
-    async def _serve(self, job: JobPayload, ctx: Context) -> None:
-        self.order.append(ctx.queue)
-        self.inside[ctx.queue] += 1
-        try:
-            if ctx.queue in self._held:
-                await self._end.wait()
-        finally:
-            self.inside[ctx.queue] -= 1
-
-    def let_go(self) -> None:
-        self._end.set()
 
 
 async def fill(open_pipeline: Open, *kinds: type[JobPayload], count: int = 60) -> None:

@@ -49,6 +49,11 @@ with apart() as TYPES:
 
         n: int = 0
 
+    class Page(JobPayload, type="test:page", queue="wiki", max_retry=1, timeout=60):
+        """The queue of a pool with much to do."""
+
+        n: int = 0
+
 
 class Mark(NamedTuple):
     """Something that happened to a job in a process."""
