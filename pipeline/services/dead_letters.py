@@ -7,6 +7,7 @@ fails, delays it and never loses it. A process that dies between hook and remova
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,7 @@ from contracts.jobs import payload_type
 from contracts.states import ArchiveReason
 from contracts.topology import home
 from pipeline.broker import Broker, DeadLetter
+from pipeline.errors import StoreUnavailable
 from pipeline.failure import describe, stack
 from pipeline.handlers import Handler
 from pipeline.ledger import Ledger
@@ -26,8 +28,8 @@ from pipeline.telemetry import span
 BATCH: Final = 100
 EVERY_S: Final = 5.0
 HOOK_LIMIT_S: Final = 60.0
-LOCK_MS: Final = 90_000
-"""Longer than one hook may take; asked for again before each."""
+LOCK_MS: Final = 9_000
+"""Renewed while the work goes on, so that a process that is killed in the middle of it holds the others up no longer."""
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 300.0
 
@@ -67,6 +69,7 @@ class DeadLetters:
         """Return whether there may be more to do at once."""
         if not await self._due(queues) or await self._broker.lock(lock, self._owner, LOCK_MS) is None:
             return False
+        renewal = asyncio.create_task(self._renew(lock), name=f"lock {lock}")
         try:
             letters = await self._due(queues)  # whoever had the lock before may have done some
             if self._ledger is not None:
@@ -76,11 +79,17 @@ class DeadLetters:
             if plain := [one.death_id for one in letters if one.death_id not in calling]:
                 await self._broker.forget_dead_letters(plain)
             for letter, hook in hooked:
-                await self._broker.lock(lock, self._owner, LOCK_MS)
                 await self._call(hook, letter)
             return len(letters) >= BATCH
         finally:
+            renewal.cancel()
             await self._broker.unlock(lock, self._owner)
+
+    async def _renew(self, lock: str) -> None:
+        while True:
+            await asyncio.sleep(LOCK_MS / 3000)
+            with suppress(StoreUnavailable):
+                await self._broker.lock(lock, self._owner, LOCK_MS)
 
     async def _due(self, queues: Sequence[str]) -> list[DeadLetter]:
         """The oldest deaths that are ours, without those whose hook failed a short while ago."""

@@ -1,5 +1,6 @@
 """Each death is recorded once and its hook runs, whatever is away or fails meanwhile."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -189,6 +190,25 @@ async def test_several_workers_take_care_of_a_death_once(pipeline: Pipeline, boo
         await all_buried(pipeline)
     assert sorted(payload.n for payload, _, _ in hook.calls) == list(range(30))
     assert len(book.rows) == 30
+
+
+async def test_a_hook_that_takes_longer_than_its_lock_is_not_called_beside_itself(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "LOCK_MS", 200)
+    calls, over = list[str](), asyncio.Event()
+
+    async def take_long(_payload: Any, letter: DeadLetter, _services: Any) -> None:
+        calls.append(letter.death_id)
+        await over.wait()
+
+    handler = on(Work, Scripted(ValueError()), on_archived=take_long)
+    await pipeline.enqueue(Work(), max_retry=0)
+    async with working(pipeline, handler), working(pipeline, handler):
+        await wait_until(lambda: calls, describe="it is called")
+        await stays_true(lambda: len(calls) == 1, describe="nobody else calls it", during=0.8)
+        over.set()
+        await all_buried(pipeline)
 
 
 async def test_the_deaths_of_another_pool_are_left_to_its_workers(pipeline: Pipeline, book: Book) -> None:
