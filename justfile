@@ -49,6 +49,10 @@ conformance-redis7 *ARGS:
 properties *ARGS:
     pytest tests/properties --hypothesis-profile=thorough --timeout=3600 {{ ARGS }}
 
+# Kill workers on Redis again and again, five times as often as in `test`
+kills *ARGS:
+    STREAMLANE_TEST_KILLS=100 pytest tests/acceptance/test_redis_kills.py -s {{ ARGS }}
+
 # Measure against the budgets; prints ratios, fails on nothing
 bench *ARGS:
     python -m bench {{ ARGS }}

@@ -10,22 +10,19 @@ from contracts.fences import EVERYTHING
 from contracts.jobs import Scope, Unique
 from contracts.outcomes import Cancel, Retry, Skip, Snooze
 from contracts.states import JobState
-from pipeline.broker import Broker, Retention
+from pipeline.broker import Broker
 from pipeline.clock import now_ms
 from pipeline.handlers import Context, on
 from pipeline.records import JobRecord, WorkerBeat
 from pipeline.runtime import Pipeline
 
 from tests.conformance.conftest import SHORT
-from tests.support.backends import Backend
+from tests.support.backends import NOTHING_KEPT, Backend
 from tests.support.faults import Faults
 from tests.support.hand import Hand, ids, new, news, reclaimed, settlement
 from tests.support.waiting import wait_until
 from tests.support.work import Work
 
-NOTHING_KEPT = Retention(
-    cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, repeat_ms=0, fence_ms=0, stats_days=0
-)
 KNOWLEDGE = Scope("knowledge", "k")
 
 

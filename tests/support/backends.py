@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pipeline.broker import Broker
+from pipeline.broker import Broker, Retention
 
 from tests.support.faults import Faults
 from tests.support.lite_backend import Lite
@@ -47,3 +47,8 @@ TOPOLOGIES: Final[Mapping[str, Callable[[Path], Backend]]] = {
 }
 _asked = os.environ.get(TOPOLOGY)
 BACKENDS: Final = {_asked: TOPOLOGIES[_asked]} if _asked else USUAL
+
+NOTHING_KEPT: Final = Retention(
+    cancelled_ms=0, archived_ms=0, archived_max=0, tombstone_ms=0, repeat_ms=0, fence_ms=0, stats_days=0
+)
+"""What is over is forgotten at once."""

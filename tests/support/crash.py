@@ -19,12 +19,13 @@ from pipeline.broker import Broker
 from pipeline.handlers import on
 from pipeline.runtime import Pipeline
 
+from tests.support import chores
 from tests.support.hand import Hand, new, settlement
 from tests.support.waiting import wait_until
 from tests.support.work import TYPES, Work, work
 
 FORKS: Final = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload([__name__])
+FORKS.set_forkserver_preload([__name__, "pipeline.backends.redis.broker"])
 
 
 class Process:
@@ -77,6 +78,14 @@ async def worker(settings: Mapping[str, Any]) -> int:
         return await pipeline.serve(pools=["core"], handlers=[on(Work, work)], only={"test:work"})
 
 
+async def drudge(settings: Mapping[str, Any]) -> int:
+    """Be a worker of the core pool that knows `Chore`."""
+    contracts.jobs._REGISTRY = chores.TYPES
+    async with Pipeline.open(**settings) as pipeline:
+        handlers = [on(chores.Chore, chores.chore, retry=lambda _: 0.05)]
+        return await pipeline.serve(pools=["core"], handlers=handlers, only={"test:chore"})
+
+
 async def churn(settings: Mapping[str, Any], journal: str, seed: int) -> int:
     """Enqueue, claim, settle, hand back, promote, without end, in random order; write each id that is confirmed."""
     chance = random.Random(seed)
@@ -111,7 +120,11 @@ async def _lane(store: Broker, chance: random.Random, confirm: Callable[[str], N
                     await hand.settle(delivery)
 
 
-ROLES: Mapping[str, Callable[..., Coroutine[Any, Any, int]]] = {"worker": worker, "churn": churn}
+ROLES: Mapping[str, Callable[..., Coroutine[Any, Any, int]]] = {
+    "worker": worker,
+    "drudge": drudge,
+    "churn": churn,
+}
 
 
 def be(role: str, told: Mapping[str, Any]) -> None:

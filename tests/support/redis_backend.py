@@ -135,14 +135,7 @@ class Redis:
         }
 
     def footprint(self) -> Mapping[str, int]:
-        kept = Counter[str]()
-        for server in self.servers:
-            with server.client() as client:
-                for key in client.scan_iter(match=f"{self.namespace}:*", count=1000):
-                    kind = _kind(key)
-                    if kind.partition(":")[0] not in NOT_KEPT:
-                        kept[kind] += _size(client, key)
-        return +kept
+        return footprint(self.servers, self.namespace)
 
     async def _close_all(self) -> None:
         while self._brokers:
@@ -171,6 +164,18 @@ class Redis:
                 return method(leases, deliveries)
 
         return renew
+
+
+def footprint(servers: Sequence[Given], namespace: str) -> Mapping[str, int]:
+    """See `tests.support.backends.Backend.footprint`."""
+    kept = Counter[str]()
+    for server in servers:
+        with server.client() as client:
+            for key in client.scan_iter(match=f"{namespace}:*", count=1000):
+                kind = _kind(key)
+                if kind.partition(":")[0] not in NOT_KEPT:
+                    kept[kind] += _size(client, key)
+    return +kept
 
 
 def _kind(key: str) -> str:
