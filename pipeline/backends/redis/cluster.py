@@ -24,12 +24,12 @@ class Nodes:
         self._owners: list[Place | None] = []
         self._looking = asyncio.Lock()
 
-    async def execute_command(self, *command: Any) -> Any:
+    async def send(self, *command: Any) -> Any:
         """Send a command. Raises RedisError."""
         place = await self._owner(_key(command))
         for _ in range(HOPS):
             try:
-                return await self._client(place).execute_command(*command)
+                return await self._client(place).send(*command)
             except MovedError as moved:
                 self._owners = []
                 place = (moved.host or place[0], moved.port)
@@ -73,7 +73,7 @@ class Nodes:
         failure: Exception = ConnectionError("no node is known")
         for place in [*self._places]:
             try:
-                said = await self._client(place).execute_command("CLUSTER", "SLOTS")
+                said = await self._client(place).send("CLUSTER", "SLOTS")
             except (ConnectionError, TimeoutError) as error:
                 failure = error
                 self._places.remove(place)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import redis
-from redis.asyncio import BlockingConnectionPool, Redis, Sentinel
+from redis.asyncio import BlockingConnectionPool, Sentinel
 from redis.asyncio.connection import DefaultParser, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
@@ -15,6 +15,7 @@ from redis.sentinel import SentinelManagedSSLConnection as ThreadManagedSSLConne
 
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.cluster import Nodes
+from pipeline.backends.redis.direct import Direct
 
 CONNECT_S: Final = 2.0
 
@@ -29,7 +30,11 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
         )
     pool: dict[str, Any] = {"max_connections": most, "timeout": timeout_s or 5.0, "parser_class": Parser}
     if address.kind == "sentinel":
-        pool |= {"connection_pool_class": WatchedPool, **_secure(address, SentinelManagedSSLConnection)}
+        pool |= {
+            "redis_class": Direct,
+            "connection_pool_class": WatchedPool,
+            **_secure(address, SentinelManagedSSLConnection),
+        }
         return _sentinel(Sentinel, address, options, SSLConnection).master_for(address.service, **pool)
     if address.path:
         options |= {"connection_class": UnixDomainSocketConnection, "path": address.path}
@@ -38,7 +43,7 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
         (host, port), *_ = address.hosts
         options |= {"host": host, "port": port, **_secure(address, SSLConnection)}
         options.pop("ssl", None)
-    return Redis.from_pool(BlockingConnectionPool(**pool, **options))
+    return Direct.from_pool(BlockingConnectionPool(**pool, **options))
 
 
 def thread_client(address: Address, timeout_s: float) -> Any:

@@ -37,9 +37,9 @@ class Server:
         """Run a transition where `key` lies. Raises StoreUnavailable, StoreFull."""
         with store_errors():
             try:
-                return await self._client.execute_command("EVALSHA", script.digest, 1, key, *args)
+                return await self._client.send("EVALSHA", script.digest, 1, key, *args)
             except NoScriptError:  # it has not run
-                return await self._client.execute_command("EVAL", script.text, 1, key, *args)
+                return await self._client.send("EVAL", script.text, 1, key, *args)
 
     async def write(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition, and return once as many replicas as were asked for have it.
@@ -63,7 +63,7 @@ class Server:
     async def call(self, *command: Any) -> Any:
         """Send a single command. Raises StoreUnavailable, StoreFull."""
         with store_errors():
-            return await self._client.execute_command(*command)
+            return await self._client.send(*command)
 
     async def info(self, section: str) -> Any:
         """Return a section of INFO, of any node. Raises StoreUnavailable."""
@@ -80,7 +80,7 @@ class Server:
         command = ("XREAD", "COUNT", 1, "BLOCK", round(block_s * 1000), "STREAMS", *keys, *ids)
         with store_errors():
             async with asyncio.timeout(block_s + self._timeout_s):
-                return await self._blocking.execute_command(*command) or []
+                return await self._blocking.send(*command) or []
 
     @asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
