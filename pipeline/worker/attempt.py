@@ -32,7 +32,7 @@ class Attempt:
     def __init__(self, delivery: Delivery, still_there: Callable[["Attempt"], None], grace_s: float) -> None:
         self.delivery = delivery
         self.job: Job | None = None
-        self.key = f"{delivery.queue} {delivery.entry}"
+        self.key = _key(delivery)
         self.limit_s: float | None = None
         self.ends_at: float | None = None
         self.stop = asyncio.Event()
@@ -95,7 +95,7 @@ class Attempts:
         self._alarm: asyncio.TimerHandle | None = None
 
     def __contains__(self, delivery: Delivery) -> bool:
-        return f"{delivery.queue} {delivery.entry}" in self._held
+        return _key(delivery) in self._held
 
     def __len__(self) -> int:
         return len(self._held)
@@ -156,3 +156,8 @@ class Attempts:
     async def emptied(self) -> None:
         """Return when nothing is held."""
         await self._empty.wait()
+
+
+def _key(delivery: Delivery) -> str:
+    """Two pools of a process may have the same entry, where the group that gave it was lost and made anew."""
+    return f"{delivery.queue} {delivery.entry} {delivery.consumer}"

@@ -114,7 +114,10 @@ class Pool:
                 got = dict.fromkeys(wants, 0)
                 for delivery in await self._broker.claim(self.consumer, list(wants.items())):
                     got[delivery.queue] += 1
-                    taken.append(delivery)
+                    if (
+                        delivery not in self._attempts
+                    ):  # else its group was lost and made anew, and it still runs here
+                        taken.append(delivery)
                 self._outage.over()
                 free = self.slots - len(self._running) - len(taken)
                 among -= {queue for queue, wanted in wants.items() if got[queue] < wanted}

@@ -65,7 +65,7 @@ class RedisBroker:
         self._wakeups = Wakeups()
         self._control = Control(server, keys.control, self._wakeups)
         self._waiting = Waiting(server, keys, self._wakeups)
-        self._turns = deliveries.Turns()
+        self._claiming = deliveries.Turns(), deliveries.Groups()
         self._arrivals = {name: Gathering(enqueuing.Sending(server, keys, name), len) for name in homes()}
 
     @classmethod
@@ -92,7 +92,7 @@ class RedisBroker:
         asked = by_home(wants, lambda want: want[0])
         claims = (
             deliveries.claim(
-                self._server, self._keys, name, consumer, [wants[i] for i in places], self._turns
+                self._server, self._keys, name, consumer, [wants[i] for i in places], self._claiming
             )
             for name, places in asked.items()
         )

@@ -1,8 +1,10 @@
 """Deliveries: claimed, held, settled, handed back."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+import structlog
 from pydantic_core import to_json
 
 from contracts.states import JobState
@@ -16,6 +18,8 @@ from pipeline.records import Progress
 
 AT_ONCE: Final = 128
 """Jobs in one script, so that it holds the server for a few milliseconds at most."""
+
+log = structlog.get_logger(component="redis")
 
 
 class Turns:
@@ -32,20 +36,45 @@ class Turns:
         return 0 if fresh else 1
 
 
+class Groups:
+    """The queues that this process has found to have their consumer groups: groups that must be made again were lost."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def seen(self, read: set[str], made: set[str]) -> None:
+        """Note queues that were read to their end, and those whose group was made for that."""
+        if lost := made & self._known:
+            log.warning(
+                "consumer groups were gone and are made anew; what waits there runs, also again",
+                queues=sorted(lost),
+            )
+        self._known |= read | made
+
+
 async def claim(
-    server: Server, keys: Keys, name: str, consumer: str, wants: Sequence[tuple[str, int]], turns: Turns
+    server: Server,
+    keys: Keys,
+    name: str,
+    consumer: str,
+    wants: Sequence[tuple[str, int]],
+    state: tuple[Turns, Groups],
 ) -> list[Delivery]:
     """Claim at most n of each (queue, n) of one home."""
+    turns, groups = state
     asked = [part for queue, n in wants if n > 0 for part in (queue, n, turns.again(queue, n))]
     if not asked:
         return []
     said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
     now = int(said[0])
-    fields = iter(said[1:])
-    return [
+    fields = iter(said[2:])
+    claimed = [
         Delivery(queue, job_id, entry, consumer, _record(job_id, kind, data, opts), now)
         for queue, entry, job_id, kind, data, opts in zip(*[fields] * 6, strict=True)
     ]
+    got = Counter(one.queue for one in claimed)
+    groups.seen({queue for queue, n in wants if got[queue] < n}, set(said[1].split()))
+    return claimed
 
 
 async def held(server: Server, keys: Keys, name: str, consumer: str, queues: Sequence[str]) -> list[Delivery]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from contracts.states import JobState
 from contracts.wire import encode_options
 from pipeline.backends.redis.keys import Keys
@@ -14,6 +16,8 @@ from pipeline.settle import lost
 
 AT_ONCE: Final = 100
 
+log = structlog.get_logger(component="redis")
+
 
 async def reclaim(
     server: Server, keys: Keys, name: str, queues: Sequence[str], policy: ReclaimPolicy
@@ -23,10 +27,15 @@ async def reclaim(
     while len(taken) < policy.limit:
         most = min(policy.limit - len(taken), AT_ONCE)
         said = await server.run(script("list_stale"), keys.prefix(name), policy.lease_ms, most, *queues)
-        stale = list(zip(*[iter(said)] * 7, strict=True))
-        if stale:
+        found = list(zip(*[iter(said)] * 7, strict=True))
+        if stale := [one for one in found if one[3]]:
             taken += await _take(server, keys, name, stale, policy)
-        if len(stale) < most:
+        for queue, entry, consumer, *_ in (one for one in found if not one[3]):
+            log.error(
+                "a job is lost: somebody deleted its entry while a worker had it",
+                queue=queue, entry=entry, worker=consumer,
+            )  # fmt: skip
+        if len(found) < most:
             break
     return taken
 

@@ -3,16 +3,17 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel      ARGV[2]  consumer
 -- ARGV[3…] three a queue: name, how many, whether those that come again are first (1 or 0)
--- returns  now, then six a job: queue, entry, id, type, data, opts
+-- returns  now; the queues whose group had to be made, with spaces between; then six a job: queue, entry, id, type, data, opts
 -- parts    common moving ending fences
-local channel, consumer, claimed, ROUNDS = ARGV[1], ARGV[2], {int(now)}, 10
+local channel, consumer, claimed, ROUNDS = ARGV[1], ARGV[2], {int(now), ''}, 10
 
-local function deliver(stream, limit)
+local function deliver(queue, stream, limit)
   local read = {'XREADGROUP', 'GROUP', group, consumer, 'COUNT', limit, 'STREAMS', stream, '>'}
   local reply = pcall_(unpack(read))
   if reply and reply.err then
     if not string.find(reply.err, 'NOGROUP', 1, true) then return error(reply.err) end
     call('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
+    claimed[2] = claimed[2] .. queue .. ' '
     reply = call(unpack(read))
   end
   return reply and reply[1][2] or {}
@@ -62,7 +63,7 @@ local function admit(queue, entry, body)
 end
 
 local function claim(queue, again, limit)
-  local entries = deliver(P .. 'q:' .. queue .. (again and ':again' or ''), limit)
+  local entries = deliver(queue, P .. 'q:' .. queue .. (again and ':again' or ''), limit)
   local before = #claimed
   for _, entry in ipairs(entries) do
     admit(queue, (again and 'again:' or '') .. entry[1], rooted(pairs_of(entry[2] or {}), entry[1]))

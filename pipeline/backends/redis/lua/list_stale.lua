@@ -4,7 +4,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  lease ms  ARGV[2]  at most so many
 -- ARGV[3…] the queues of the home
--- returns  seven a delivery: queue, entry, consumer, id, type, opts, told to cancel (1 or 0)
+-- returns  seven a delivery: queue, entry, consumer, id (empty: somebody deleted the entry), type, opts, told to cancel (1 or 0)
 -- parts    common
 local lease, left, stale = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 local meta = fields(P .. 'meta', 'reclaimed_at', 'quiet_until')
@@ -22,12 +22,11 @@ local function look(queue, again)
     local body = read_entry(queue, entry)
     local id = body and id_of(queue, entry, body)
     local hash = id and fields(P .. 'job:' .. id, 'entry', 'cancel') or {}
-    if hash.entry == entry then
-      local values = {queue, entry, held[2], id, body.type or '', body.opts or '{}', hash.cancel and '1' or '0'}
+    local values = {queue, entry, held[2], id or '', body and body.type or '', body and body.opts or '{}', hash.cancel and '1' or '0'}
+    if hash.entry ~= entry then drop_entry(queue, entry) end -- gone, or a copy of what lies elsewhere
+    if hash.entry == entry or not body then
       for _, value in ipairs(values) do stale[#stale + 1] = value end
       left = left - 1
-    else
-      drop_entry(queue, entry) -- deleted by hand, or a copy of what lies elsewhere
     end
   end
 end

@@ -11,8 +11,8 @@ for i = 1, #ARGV, 4 do
   local state = 'lost'
   if (not hash.entry or hash.entry == entry) and owned(queue, entry, consumer) then
     local stream, number = place(queue, entry)
-    call('XCLAIM', stream, group, consumer, 0, number, 'JUSTID')
-    state = hash.cancel and 'cancel' or 'held'
+    local kept = call('XCLAIM', stream, group, consumer, 0, number, 'JUSTID')
+    if #kept == 1 then state = hash.cancel and 'cancel' or 'held' end -- else somebody deleted the entry
   end
   states[#states + 1] = state
 end
