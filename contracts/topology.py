@@ -31,7 +31,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One stream of jobs. `weight` is its share inside its pool, `shared_weight` its share of the shared pool."""
+    """One stream of jobs. `weight` is its share inside its pool, `shared_weight` its share of the shared pool.
+
+    `home` is where its jobs lie for ever; unset, the pool. A queue that moves to another pool must name its first one.
+    """
 
     name: str
     pool: str

@@ -68,7 +68,9 @@ class Settings(BaseSettings):
     )
     cancelled_retention_s: float = Field(3600.0, ge=0, description="how long cancelled jobs can be seen")
     archived_retention_days: float = Field(90.0, gt=0, description="how long archived jobs are kept")
-    archived_max: int = Field(10_000, ge=1, description="archived jobs kept a pool; the newest stay")
+    archived_max: int = Field(
+        10_000, ge=1, description="archived jobs kept of the queues of a home; the newest stay"
+    )
 
     pool_core_concurrency: int = Field(POOLS["core"].slots, ge=1, description="slots of the core pool")
     pool_postprocess_concurrency: int = Field(

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from contracts.jobs import JobPayload
 from contracts.states import TERMINAL, JobState
-from contracts.topology import home
+from contracts.topology import QUEUES
 from pipeline.errors import WaitTimeout
 from pipeline.handlers import Handler
 from pipeline.inspector import LONGEST_PAGE
@@ -30,7 +30,7 @@ async def drain(
     handlers = tuple(handlers)
     queues = sorted({handler.payload.spec.queue for handler in handlers})
     only = {handler.payload.spec.type for handler in handlers}
-    pools = sorted({home(queue) for queue in queues})
+    pools = sorted({QUEUES[queue].pool for queue in queues})
     async with pipeline.workers(pools=pools, handlers=handlers, services=services, only=only):
         try:
             async with asyncio.timeout(timeout):

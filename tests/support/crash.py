@@ -9,8 +9,9 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import contracts.jobs
@@ -21,6 +22,7 @@ from pipeline.runtime import Pipeline
 
 from tests.support import chores
 from tests.support.hand import Hand, new, settlement
+from tests.support.moving import moved
 from tests.support.waiting import wait_until
 from tests.support.work import TYPES, Work, work
 
@@ -71,11 +73,16 @@ class Process:
         self._process.close()
 
 
-async def worker(settings: Mapping[str, Any]) -> int:
-    """Be a worker of the core pool that knows `Work`."""
+async def worker(
+    settings: Mapping[str, Any],
+    pools: Sequence[str] = ("core",),
+    moves: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Be a worker of these pools that knows `Work`, in a version that moved some queues to other pools."""
     contracts.jobs._REGISTRY = TYPES
-    async with Pipeline.open(**settings) as pipeline:
-        return await pipeline.serve(pools=["core"], handlers=[on(Work, work)], only={"test:work"})
+    with moved(moves):
+        async with Pipeline.open(**settings) as pipeline:
+            return await pipeline.serve(pools=pools, handlers=[on(Work, work)], only={"test:work"})
 
 
 async def drudge(settings: Mapping[str, Any]) -> int:

@@ -77,7 +77,9 @@ def marks(folder: Path, what: str = "") -> list[Mark]:
 
 
 async def work(job: Work, ctx: Any) -> None:
-    """Handle `Work`: `done` at once, `hang` while this is its first delivery, `block` the loop, `exit` the process."""
+    """Handle `Work`: `done` at once, `hang` while this is its first delivery, `block` the loop, `spread` into `n` more,
+    `exit` the process.
+    """
     mark(job.folder, "started", ctx.id)
     try:
         match job.act:
@@ -85,6 +87,8 @@ async def work(job: Work, ctx: Any) -> None:
                 await asyncio.Event().wait()
             case "block":
                 threading.Event().wait(job.n / 1000)  # a handler that should not, and does
+            case "spread":
+                await ctx.pipeline.enqueue_many([Work(folder=job.folder) for _ in range(job.n)])
             case "exit":
                 os._exit(1)
     except asyncio.CancelledError:

@@ -6,6 +6,8 @@ from contracts import topology
 from contracts.jobs import payload_types, types_of
 from contracts.topology import POOLS, QUEUES, SHARED, Lane, UnknownNameError
 
+from tests.support.moving import moved
+
 # Written a second time on purpose: the table of the design, against which the registry is read.
 TABLE = {
     "interactive": {"email": 3, "notify": 2, "bot_slack": 2, "bot_telegram": 2, "bot_mattermost": 2},
@@ -27,6 +29,18 @@ TABLE = {
     "ks": {"ks": 1},
     "agents": {"agent": 1},
 }
+HOMES = {
+    "interactive": ["email", "notify", "bot_slack", "bot_telegram", "bot_mattermost"],
+    "core": ["default", "chat_attachment"],
+    "postprocess": ["postprocess"],
+    "enrichment": ["summary", "multimodal", "graph", "question", "memory"],
+    "maintenance": ["sync", "low"],
+    "wiki": ["wiki"],
+    "bulk": ["email_bulk"],
+    "ks": ["ks"],
+    "agents": ["agent"],
+}
+"""Where the jobs of each queue lie for ever: a line may be added and never changed, whoever reads the queue today."""
 SLOTS = {
     "interactive": 8,
     "core": 8,
@@ -77,8 +91,18 @@ def test_no_queue_is_without_a_type() -> None:
     assert all(types_of(q) for q in QUEUES)
 
 
-def test_a_home_is_the_first_pool_of_the_queue() -> None:
-    assert {topology.home(q.name) for q in QUEUES.values() if q.pool == "enrichment"} == {"enrichment"}
+def test_no_queue_leaves_its_home() -> None:
+    """What waits there would be lost from sight. A queue that is moved keeps its home by name."""
+    at_home = {name: home for home, names in HOMES.items() for name in names}
+    assert {name: topology.home(name) for name in QUEUES} == at_home
+
+
+def test_a_queue_that_moves_is_read_by_the_other_pool_and_stays_at_home() -> None:
+    with moved({"default": "wiki"}):
+        assert topology.weights("core") == {"chat_attachment": 3}
+        assert topology.weights("wiki") == {"default": 1, "wiki": 1}
+        assert topology.weights(SHARED) == TABLE[SHARED]
+        assert topology.home("default") == "core"
 
 
 @pytest.mark.parametrize(

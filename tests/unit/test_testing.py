@@ -8,6 +8,7 @@ from pipeline.runtime import Pipeline
 from pipeline.testing import Flaky, Scripted, assert_enqueued, drain
 
 from tests.support.jobs import Chat, Work, for_ever, handles, record
+from tests.support.moving import moved
 
 
 async def test_drain_runs_what_is_due_and_what_that_enqueues_and_leaves_what_is_due_later(
@@ -36,6 +37,16 @@ async def test_drain_waits_for_the_hooks_of_the_dead(pipeline: Pipeline) -> None
     await pipeline.enqueue(Work(n=1), max_retry=0)
     await drain(pipeline, [on(Work, Scripted(ValueError("no")), on_archived=hook)])
     assert hooked == [Work(n=1)]
+
+
+async def test_drain_asks_the_pool_that_reads_a_queue_and_not_the_one_it_was_made_for(
+    pipeline: Pipeline,
+) -> None:
+    done = Scripted()
+    await pipeline.enqueue(Work())
+    with moved({"default": "wiki"}):
+        await drain(pipeline, [handles(done)], timeout=5)
+    assert len(done.calls) == 1
 
 
 async def test_drain_has_a_limit(pipeline: Pipeline) -> None:
