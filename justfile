@@ -38,8 +38,8 @@ conformance *ARGS:
 
 # The same on Sentinel, and on a Cluster of three
 conformance-topologies *ARGS:
-    STREAMLANE_TEST_REDIS_TOPOLOGY=sentinel pytest --numprocesses=auto --dist=worksteal tests/conformance {{ ARGS }}
-    STREAMLANE_TEST_REDIS_TOPOLOGY=cluster pytest --numprocesses=auto --dist=worksteal tests/conformance {{ ARGS }}
+    STREAMLANE_TEST_REDIS_TOPOLOGY=sentinel pytest --numprocesses=auto --dist=worksteal -k "not lite" tests/conformance {{ ARGS }}
+    STREAMLANE_TEST_REDIS_TOPOLOGY=cluster pytest --numprocesses=auto --dist=worksteal -k "not lite" tests/conformance {{ ARGS }}
 
 # The same on the oldest Redis that is supported: Debian's
 conformance-redis7 *ARGS:
