@@ -337,3 +337,21 @@ async def test_a_fenced_newcomer_takes_no_key(store: Broker) -> None:
     (receipt,) = await store.enqueue([child])
     assert receipt.state is JobState.CANCELLED
     assert (await store.enqueue([new(unique=Unique("k"))]))[0].duplicate is False
+
+
+@pytest.mark.parametrize("on_conflict", ["replace", "debounce"])
+async def test_a_run_that_was_noted_takes_place_when_the_one_before_it_expires_while_it_waits(
+    store: Broker, hand: Hand, on_conflict: OnConflict
+) -> None:
+    """Its due time was moved behind its deadline; the noted run has none."""
+    unique = Unique("k", on_conflict=on_conflict)
+    first = new(unique=unique, deadline=now_ms() + 300)
+    await store.enqueue([first])
+    running = await hand.take_one()
+    await store.enqueue([new(unique=unique)])
+    assert await hand.settle(running, Snooze(0.1)) is JobState.SCHEDULED
+    await store.enqueue([new(unique=Unique("k", on_conflict="debounce"), delay_ms=400)])
+    again = await hand.take_when_due()
+    assert (again.job_id, envelope(again).deadline) == (first.job.id, None)
+    assert await hand.settle(again) is JobState.COMPLETED
+    assert not (await store.enqueue([new(unique=unique)]))[0].duplicate

@@ -9,6 +9,7 @@ local channel, left, moved, head = ARGV[1], tonumber(ARGV[2]), 0, nil
 local LATE = {state = 'archived', reason = 'expired', error = 'its deadline passed while it waited'}
 
 local function promote(queue, state, id)
+  call('ZREM', P .. 'q:' .. queue .. ':' .. state, id) -- first, for at its end the job may become scheduled anew
   local hash = fields(P .. 'job:' .. id, 'state', 'type', 'data', 'opts', 'again')
   if hash.state == state then
     local job = {id = id, queue = queue, type = hash.type, data = hash.data, opts = hash.opts}
@@ -22,7 +23,6 @@ local function promote(queue, state, id)
       moved = moved + 1
     end
   end
-  call('ZREM', P .. 'q:' .. queue .. ':' .. state, id)
 end
 
 for i = 3, #ARGV do
