@@ -1,11 +1,11 @@
-"""What was written into a stream by another program."""
+"""What was written into a stream by another program, and what another program took from one."""
 
 import json
 
 import pytest
 from contracts.fences import EVERYTHING
 from contracts.jobs import Scope
-from contracts.states import JobState
+from contracts.states import ArchiveReason, JobState
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
 
@@ -81,3 +81,58 @@ async def test_a_cancel_of_its_scope_stops_what_was_written_before_and_only_that
     assert state is JobState.CANCELLED
     await reclaimed(store)
     assert [one.job_id for one in await hand.take(5)] == ["after"]
+
+
+ODD = [
+    {"scopes": [["tenant", None]]},
+    {"scopes": [[["tenant"], "7"]]},
+    {"scopes": [[True, "7"]]},
+    {"scopes": None},
+    {"unique": [None]},
+    {"unique": [["k"]]},
+    {"unique": ["k", None, None, None]},
+    {"unique": ["k", "soon", "ttl"]},
+    {"unique": ["k", 0, "ttl"]},
+    {"unique": ["k", -5, "ttl"]},
+    {"unique": ["k", 1e300, "ttl"]},
+    {"unique": ["k", 60, ["ttl"]]},
+    {"unique": ["k", 60, "forever"]},
+    {"root_at": None},
+    {"deadline": "soon"},
+    None,
+    [],
+]
+
+
+@pytest.mark.parametrize("opts", ODD, ids=str)
+async def test_options_that_nobody_can_read_are_poison_and_harm_no_neighbour(
+    store: RedisBroker, redis_url: str, opts: object
+) -> None:
+    """One that made the claim fail took along, without a word, whatever was read together with it."""
+    write(id="odd", opts=json.dumps(opts))
+    write(id="good")
+    hand = Hand(store)
+    odd, good = await hand.take(5)
+    assert await hand.settle(odd) is JobState.ARCHIVED
+    assert await hand.settle(good) is JobState.COMPLETED
+    record = await store.job("odd")
+    assert record is not None
+    assert record.reason is ArchiveReason.POISON
+    with shared().client() as client:
+        assert not [*client.keys("sl:{core}:unique:*"), *client.keys("sl:{core}:scopes")]
+
+
+async def test_an_entry_that_somebody_else_read_in_the_name_of_the_group_runs_when_its_lease_is_over(
+    store: RedisBroker, redis_url: str
+) -> None:
+    """So does one whose claim got stuck between reading and recording it."""
+    write(id="looked-at", opts=scoped())
+    with shared().client() as client:
+        stream = Keys().stream("default")
+        client.xgroup_create(stream, "core", "0")
+        client.xreadgroup("core", "somebody", {stream: ">"})
+    (one,) = await reclaimed(store)
+    assert (one.job_id, one.state) == ("looked-at", JobState.PENDING)
+    assert await store.has_queued(TENANT)
+    assert await Hand(store).run() is JobState.COMPLETED
+    assert not await store.has_queued(TENANT)

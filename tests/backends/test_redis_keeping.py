@@ -2,8 +2,8 @@
 
 import pytest
 from contracts.fences import EVERYTHING
-from contracts.jobs import Scope
-from contracts.outcomes import Skip
+from contracts.jobs import Scope, Unique
+from contracts.outcomes import Retry, Skip, Snooze
 from contracts.states import JobState
 from pipeline.backends.redis import retention
 from pipeline.backends.redis.broker import RedisBroker
@@ -148,3 +148,18 @@ async def test_a_worker_that_says_nothing_is_removed_when_another_speaks(store: 
     (beat,) = await store.workers()
     assert (beat.worker, beat.pid) == ("lives", 2)
     assert abs(beat.seen_at - now_ms()) < 60_000
+
+
+@pytest.mark.parametrize("how", ["snoozed", "retried", "debounced"])
+async def test_a_lock_lasts_until_its_job_is_due_however_late_that_is(store: RedisBroker, how: str) -> None:
+    unique = Unique("k", on_conflict="debounce")
+    await store.enqueue([new(unique=unique, delay_ms=DAY_MS if how == "debounced" else 0)])
+    match how:
+        case "snoozed":
+            await Hand(store).run(Snooze(400 * 86_400))
+        case "retried":
+            await Hand(store).run(Retry(after=400 * 86_400))
+        case "debounced":
+            await store.enqueue([new(unique=unique, delay_ms=400 * DAY_MS)])
+    with shared().client() as client:
+        assert client.pttl("sl:{core}:unique:test:work|k") > 400 * DAY_MS

@@ -19,18 +19,6 @@ local function deliver(queue, stream, limit)
   return reply and reply[1][2] or {}
 end
 
--- An entry that another language wrote: it becomes a job here. Returns whether it may.
-local function adopt(job, named)
-  if tombstone(job.id) then return false end
-  local opts = options(job.opts)
-  local lock = lock_of(job.type, opts)
-  if lock and holder(lock) then return false end
-  if lock then take(lock, job.id, now) end
-  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'named', '1')
-  index_scopes(job.id, job.type, scopes_of(opts))
-  return true
-end
-
 local function stopped(job, hash)
   if hash.cancel then return {state = 'cancelled'} end
   if newest_cut >= 0 then

@@ -27,6 +27,7 @@ local function coalesced(job, lock, on_conflict, due, root_at)
   end
   if on_conflict == 'debounce' and (state == 'scheduled' or state == 'retry') then
     call('HSET', P .. 'job:' .. id, 'due_at', int(due))
+    hold_lock(lock, id, due)
     call('ZADD', P .. 'q:' .. call('HGET', P .. 'job:' .. id, 'queue') .. ':' .. state, int(due), id)
     publish_due(channel, due)
   elseif on_conflict ~= 'drop' and state == 'active' then
@@ -53,7 +54,7 @@ local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflic
     if coalesced(job, lock, on_conflict, due, root_at) then return end
     take(lock, job.id, due)
   end
-  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, unpack(named and {'named', '1'} or {}))
+  if named then call('HSET', P .. 'job:' .. job.id, 'named', '1') end
   if due > now then to_waiting(job, 'scheduled', due, channel) else to_pending(job) end
   index_scopes(job.id, job.type, scopes)
   receipt(job.id, due > now and 'scheduled' or 'pending', 0)

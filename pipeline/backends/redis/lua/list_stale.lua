@@ -21,10 +21,11 @@ local function look(queue, again)
     local entry = (again and 'again:' or '') .. held[1]
     local body = read_entry(queue, entry)
     local id = body and id_of(queue, entry, body)
-    local hash = id and fields(P .. 'job:' .. id, 'entry', 'cancel') or {}
+    local hash = id and fields(P .. 'job:' .. id, 'queue', 'entry', 'cancel') or {}
     local values = {queue, entry, held[2], id or '', body and body.type or '', body and body.opts or '{}', hash.cancel and '1' or '0'}
-    if hash.entry ~= entry then drop_entry(queue, entry) end -- gone, or a copy of what lies elsewhere
-    if hash.entry == entry or not body then
+    local theirs = hash.entry == entry or id and not hash.queue -- it has no record where a claim got stuck before it
+    if not theirs then drop_entry(queue, entry) end -- gone, or a copy of what lies elsewhere
+    if theirs or not body then
       for _, value in ipairs(values) do stale[#stale + 1] = value end
       left = left - 1
     end

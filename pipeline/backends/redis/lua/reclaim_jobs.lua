@@ -11,10 +11,15 @@ local function reclaim(queue, entry, consumer, id, state, opts, reason, error)
   local stream, number = place(queue, entry)
   local idle = pcall_('XPENDING', stream, group, 'IDLE', lease, number, number, 1, consumer)
   local body = read_entry(queue, entry)
-  if idle.err or #idle == 0 or not body or call('HGET', P .. 'job:' .. id, 'entry') ~= entry then return '' end
+  if idle.err or #idle == 0 or not body then return '' end
+  local hash = fields(P .. 'job:' .. id, 'queue', 'entry', 'cancel')
   local job = {id = id, queue = queue, type = body.type or '', data = body.data or '',
     opts = opts ~= '' and opts or body.opts or '{}'}
-  if call('HEXISTS', P .. 'job:' .. id, 'cancel') == 1 then state = 'cancelled' end
+  if hash.queue and hash.entry ~= entry or not hash.queue and not adopt(job) then
+    drop_entry(queue, entry)
+    return ''
+  end
+  if hash.cancel then state = 'cancelled' end
   if state == 'pending' then
     to_pending(job, true)
   else

@@ -22,7 +22,7 @@ local function settle(queue, entry, id, consumer, state, opts, delay, reason, er
   if hash.cancel and state ~= 'completed' then state = 'cancelled' end
   if state == 'retry' or state == 'scheduled' then
     to_waiting(job, state, now + math.max(delay, 0) + 1, channel)
-    call('HSET', P .. 'job:' .. id, 'queue', queue, 'error', error, 'again', state == 'scheduled' and '1' or '')
+    call('HSET', P .. 'job:' .. id, 'error', error, 'again', state == 'scheduled' and '1' or '')
   else
     state = finish(job, {state = state, reason = reason, error = error, kept_ms = kept}, channel)
   end

@@ -7,6 +7,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local WAITING = {scheduled = true, pending = true, retry = true}
 local ENDED = {completed = 1, archived = 2, cancelled = 3}
 local ENDED_NAME = {'completed', 'archived', 'cancelled'}
+local SHORTEST_S, LONGEST_S = 0.001, 100 * 365 * 86400 -- as in contracts/options.py
 
 local function int(number) return string.format('%.0f', number) end
 
@@ -81,19 +82,23 @@ local function tombstone(id)
   return score and ENDED_NAME[score % 8] or nil
 end
 
--- Scopes and unique lock are read from the options; those of an envelope nobody can read are none.
+-- Scopes and unique lock are read from the options. Anybody may have written these: what no worker could read is none,
+-- and nothing here may fail on it.
 local function scopes_of(opts)
   local found = {}
   for _, scope in ipairs(type(opts.scopes) == 'table' and opts.scopes or {}) do
-    if type(scope) == 'table' and scope[1] and scope[2] then found[#found + 1] = scope[1] .. '|' .. scope[2] end
+    local kind, id = unpack(type(scope) == 'table' and scope or {}, 1, 2)
+    if type(kind) == 'string' and type(id) == 'string' then found[#found + 1] = kind .. '|' .. id end
   end
   return found
 end
 
 local function lock_of(job_type, opts)
-  local unique = type(opts.unique) == 'table' and opts.unique[1] and opts.unique or nil
-  if not unique then return nil end
-  return {key = P .. 'unique:' .. job_type .. '|' .. unique[1], until_ = unique[3] or 'done', ttl = unique[2] or 0}
+  local key, ttl, until_ = unpack(type(opts.unique) == 'table' and opts.unique or {}, 1, 3)
+  ttl, until_ = ttl == nil and 0 or ttl, until_ == nil and 'done' or until_
+  local timed = type(ttl) == 'number' and ttl >= SHORTEST_S and ttl <= LONGEST_S
+  if type(key) ~= 'string' or until_ ~= 'done' and until_ ~= 'started' and not (until_ == 'ttl' and timed) then return nil end
+  return {key = P .. 'unique:' .. job_type .. '|' .. key, until_ = until_, ttl = ttl}
 end
 
 local function index_scopes(id, job_type, scopes)

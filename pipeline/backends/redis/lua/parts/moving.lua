@@ -38,18 +38,33 @@ local function unlock(job, opts, only_started)
   if call('GET', lock.key) == lock.until_ .. ' ' .. job.id then call('DEL', lock.key) end
 end
 
+-- An entry that another language wrote, or whose record is gone, becomes a job here. Returns whether it may.
+local function adopt(job)
+  if tombstone(job.id) then return false end
+  local opts = options(job.opts)
+  local lock = lock_of(job.type, opts)
+  local other = lock and holder(lock)
+  if other and other ~= job.id then return false end
+  if lock and not other then take(lock, job.id, now) end
+  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'named', '1')
+  index_scopes(job.id, job.type, scopes_of(opts))
+  return true
+end
+
 local function to_pending(job, again)
   local entry = call('XADD', P .. 'q:' .. job.queue .. (again and ':again' or ''), '*',
     'id', job.id, 'type', job.type, 'data', job.data, 'opts', job.opts)
-  call('HSET', P .. 'job:' .. job.id, 'state', 'pending', 'entry', (again and 'again:' or '') .. entry)
+  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'state', 'pending', 'entry', (again and 'again:' or '') .. entry)
   call('HDEL', P .. 'job:' .. job.id, 'type', 'data', 'opts', 'due_at', 'consumer', 'claimed_at', 'progress')
 end
 
 local function to_waiting(job, state, due, channel)
-  call('HSET', P .. 'job:' .. job.id, 'state', state, 'due_at', int(due),
+  call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'state', state, 'due_at', int(due),
     'type', job.type, 'data', job.data, 'opts', job.opts)
   call('HDEL', P .. 'job:' .. job.id, 'entry', 'consumer', 'claimed_at', 'progress')
   call('ZADD', P .. 'q:' .. job.queue .. ':' .. state, int(due), job.id)
+  local lock = string.find(job.opts, '"unique"', 1, true) and lock_of(job.type, options(job.opts))
+  if lock then hold_lock(lock, job.id, due) end
   publish_due(channel, due)
 end
 

@@ -1,0 +1,59 @@
+"""Keys of ours that somebody deleted, or that an eviction policy took: what can still be told is told, and runs."""
+
+import pytest
+from contracts.jobs import Scope, Unique
+from contracts.states import JobState
+from pipeline.backends.redis.broker import RedisBroker
+from redis import Redis
+
+from tests.support.hand import Hand, new, reclaimed
+from tests.support.redis_server import shared
+
+TENANT = Scope("tenant", "7")
+
+
+@pytest.fixture
+def client(redis_url: str) -> Redis:
+    return shared().client()
+
+
+@pytest.mark.parametrize("until", ["done", "started", "ttl"])
+async def test_a_pending_job_without_its_record_runs_though_its_own_lock_is_there(
+    store: RedisBroker, client: Redis, until: str
+) -> None:
+    job = new(unique=Unique("k", 60 if until == "ttl" else 0, until))  # type: ignore[arg-type]
+    await store.enqueue([job])
+    client.delete(record(job.job.id))
+    assert await Hand(store).run() is JobState.COMPLETED
+
+
+async def test_a_running_job_without_its_record_is_handed_on_when_its_worker_is_lost(
+    store: RedisBroker, client: Redis
+) -> None:
+    job = new(scopes=(TENANT,), unique=Unique("k"))
+    await store.enqueue([job])
+    await Hand(store).take_one()
+    client.delete(record(job.job.id))
+    (one,) = await reclaimed(store)
+    assert (one.job_id, one.state) == (job.job.id, JobState.PENDING)
+    assert (await store.enqueue([new(unique=Unique("k"))]))[0].duplicate
+    assert await Hand(store).run() is JobState.COMPLETED
+
+
+async def test_a_running_job_without_its_record_is_seen_and_cancelled_once_it_was_handed_back(
+    store: RedisBroker, client: Redis
+) -> None:
+    job = new()
+    await store.enqueue([job])
+    delivery = await Hand(store).take_one()
+    client.delete(record(job.job.id))
+    assert await store.release([delivery]) == 1
+    (seen,) = (await store.tasks("default", JobState.PENDING, cursor=None, limit=5)).records
+    assert seen.job.id == job.job.id
+    await store.cancel([job.job.id])
+    assert await store.states([job.job.id]) == [JobState.CANCELLED]
+    assert await Hand(store).take() == []
+
+
+def record(job_id: str) -> str:
+    return f"sl:{{core}}:job:{job_id}"
