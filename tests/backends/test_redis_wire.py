@@ -8,7 +8,9 @@ import pytest
 from contracts.fences import EVERYTHING
 from contracts.jobs import Scope
 from contracts.states import JobState
+from pipeline.backends.redis.address import parse
 from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.connecting import client
 from pipeline.backends.redis.scripts import script
 from pipeline.broker import ReclaimPolicy
 from pipeline.config import load
@@ -106,3 +108,15 @@ async def test_a_settlement_that_arrives_after_a_reclaim_changes_nothing(
 def scripts_run(server: RedisServer) -> int:
     with server.client() as client:
         return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+
+async def test_who_waits_for_a_connection_gets_one_in_turn(redis_server: RedisServer) -> None:
+    """Those who came later and asked without a pause had them all, and the others heard that Redis did not answer."""
+    busy = client(parse(load(redis_url=redis_server.url)), 0.5, 2)
+
+    async def ask() -> None:
+        for _ in range(8):
+            assert await busy.send("BLPOP", "nothing", 0.05) is None
+
+    await asyncio.gather(*(ask() for _ in range(5)))
+    await busy.aclose()

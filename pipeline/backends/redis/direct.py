@@ -2,10 +2,11 @@
 repeating than on the command itself.
 """
 
+import asyncio
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import ConnectionError, NoScriptError  # noqa: A004
 
 KEPT: Final = 8
 
@@ -16,9 +17,31 @@ class Direct(Redis):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._kept: list[Any] = []
+        self._turns = asyncio.Semaphore(self.connection_pool.max_connections)
 
     async def send(self, *command: Any) -> Any:
-        """Send a command and return its answer as it came. A connection whose answer was not read is not used again."""
+        """Send a command and return its answer as it came.
+
+        Who comes when all connections are in use gets one in turn: the pool gives it to whoever comes later.
+        """
+        if self._turns.locked():
+            await self._wait()
+        else:
+            await self._turns.acquire()
+        try:
+            return await self._send(command)
+        finally:
+            self._turns.release()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.connection_pool.timeout):  # type: ignore[attr-defined]
+                await self._turns.acquire()
+        except TimeoutError:
+            raise ConnectionError("all connections of this process are in use") from None
+
+    async def _send(self, command: tuple[Any, ...]) -> Any:
+        """A connection whose answer was not read is not used again."""
         connection = await self._connection()
         try:
             await connection.send_packed_command(connection.pack_command(*command), check_health=False)
