@@ -4,6 +4,8 @@ import pytest
 from contracts.jobs import Scope, Unique
 from contracts.states import JobState
 from pipeline.backends.redis.broker import RedisBroker
+from pipeline.broker import Retention
+from pipeline.records import WorkerBeat
 from redis import Redis
 
 from tests.support.hand import Hand, new, reclaimed
@@ -53,6 +55,18 @@ async def test_a_running_job_without_its_record_is_seen_and_cancelled_once_it_wa
     await store.cancel([job.job.id])
     assert await store.states([job.job.id]) == [JobState.CANCELLED]
     assert await Hand(store).take() == []
+
+
+async def test_without_their_registry_no_workers_live_until_they_speak_again(
+    store: RedisBroker, client: Redis
+) -> None:
+    beat = WorkerBeat("host:1:2", "host", 1, 1, "running", ())
+    await store.heartbeat(beat, 60_000)
+    client.delete("sl:{workers}")
+    assert await store.workers() == []
+    await store.prune(Retention())
+    await store.heartbeat(beat, 60_000)
+    assert [one.worker for one in await store.workers()] == [beat.worker]
 
 
 def record(job_id: str) -> str:

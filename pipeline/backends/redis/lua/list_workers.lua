@@ -4,4 +4,6 @@
 -- returns  when it last spoke, a space and what it said, a worker
 -- parts    common beating
 local living = call('ZRANGEBYSCORE', UNTIL, '(' .. int(now), '+inf')
-return #living > 0 and call('HMGET', KEYS[1], unpack(living)) or {}
+local said = {}
+for _, worker in ipairs(living) do said[#said + 1] = call('HGET', KEYS[1], worker) or nil end
+return said
