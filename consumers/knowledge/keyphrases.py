@@ -52,9 +52,9 @@ def keyphrases(text: str, *, limit: int = 10) -> tuple[Keyphrase, ...]:
             forms[key][" ".join(phrase)] += 1
             if heading:
                 titled.add(key)
-    good = {
+    good = [
         key for key, count in counts.items() if key in titled or count > 1 or _NAME.match(min(forms[key]))
-    }
+    ]
     weights = _weigh({key: counts[key] for key in good} or dict(counts))
     best = sorted(weights, key=lambda key: -weights[key])[:limit]
     return tuple(Keyphrase(forms[key].most_common(1)[0][0], weights[key] / weights[best[0]]) for key in best)

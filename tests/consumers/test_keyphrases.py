@@ -59,3 +59,10 @@ def test_a_pathological_text_is_read_in_bounded_time(text: str):
     began = time.process_time()
     keyphrases(text)
     assert time.process_time() - began < 30
+
+
+def test_of_phrases_that_weigh_the_same_the_first_comes_first() -> None:
+    """Otherwise every process would take others, as the order of a set is its own."""
+    words = ["lantern", "harbour", "violin", "meadow", "copper", "glacier", "walnut", "thunder", "pepper"]
+    text = " ".join(f"Then {word} and." for word in words * 2)
+    assert [one.text for one in keyphrases(text, limit=6)] == words[:6]
