@@ -19,7 +19,8 @@ QUERIES = {
     "mentions": "SELECT lower(e.name), k.source, c.position, m.count FROM entity_mentions m"
     " JOIN entities e ON e.id = m.entity_id JOIN chunks c ON c.id = m.chunk_id"
     " JOIN knowledges k ON k.id = m.knowledge_id",
-    "relations": "SELECT lower(a.name), lower(b.name), r.kind, k.source, c.position FROM relation_evidence v"
+    "entities": "SELECT lower(name) FROM entities",
+    "relations": "SELECT lower(a.name), lower(b.name), r.kind, k.source, c.position, v.evidence FROM relation_evidence v"
     " JOIN relations r ON r.id = v.relation_id JOIN entities a ON a.id = r.source_id"
     " JOIN entities b ON b.id = r.target_id JOIN chunks c ON c.id = v.chunk_id"
     " JOIN knowledges k ON k.id = v.knowledge_id",
@@ -31,12 +32,8 @@ QUERIES = {
 
 
 def end_state(data_dir: Path) -> dict[str, Any]:
-    """Return the sorted contents of the database and what is left in the queue."""
-    with closing(sqlite3.connect(data_dir / "streamlane.db")) as sql:
-        state: dict[str, Any] = {
-            name: sorted(map(repr, sql.execute(query))) for name, query in QUERIES.items()
-        }
-        state["index"] = _index(sql)
+    """Return the contents of the database and what is left in the queue."""
+    state = contents(data_dir)
     with closing(sqlite3.connect(data_dir / "queue.db")) as queue:
         state["jobs"] = sorted(
             queue.execute("SELECT type, state, count(*) FROM jobs WHERE state <> 'archived' GROUP BY 1, 2")
@@ -44,13 +41,21 @@ def end_state(data_dir: Path) -> dict[str, Any]:
     return state
 
 
-def _index(sql: sqlite3.Connection) -> list[Any]:
-    """Entries with their vectors, these rounded: the encoder's last digits depend on what is encoded beside."""
-    rows = sql.execute(
-        "SELECT k.source, e.kind, e.position, e.text, e.vector FROM search_entries e"
-        " JOIN knowledges k ON k.id = e.knowledge_id"
-    )
-    return sorted(
-        (source, kind, position, text, np.frombuffer(vector or b"", dtype=np.float32).round(3).tolist()[:8])
-        for source, kind, position, text, vector in rows
-    )
+def contents(data_dir: Path, *, exact: bool = False) -> dict[str, Any]:
+    """Return the sorted contents of the database; of vectors, unless `exact`, only the beginning, rounded: the
+    encoder's last digits depend on what is encoded beside, and that on where a kill took place.
+    """
+    with closing(sqlite3.connect(data_dir / "streamlane.db")) as sql:
+        state: dict[str, Any] = {
+            name: sorted(map(repr, sql.execute(query))) for name, query in QUERIES.items()
+        }
+        rows = sql.execute(
+            "SELECT k.source, e.kind, e.position, e.text, e.vector FROM search_entries e"
+            " JOIN knowledges k ON k.id = e.knowledge_id"
+        )
+        state["index"] = sorted((*row, vector if exact else _rounded(vector)) for *row, vector in rows)
+    return state
+
+
+def _rounded(vector: bytes | None) -> list[float]:
+    return list(np.frombuffer(vector or b"", dtype=np.float32).round(3).tolist()[:8])
