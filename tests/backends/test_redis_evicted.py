@@ -3,12 +3,15 @@
 import pytest
 from contracts.jobs import Scope, Unique
 from contracts.states import JobState
+from pipeline.backends.redis import retention
 from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.keys import Keys
 from pipeline.broker import Retention
+from pipeline.receipt import Receipt
 from pipeline.records import WorkerBeat
 from redis import Redis
 
-from tests.support.hand import Hand, new, reclaimed
+from tests.support.hand import Hand, ids, new, news, reclaimed, run_all
 from tests.support.redis_server import shared
 
 TENANT = Scope("tenant", "7")
@@ -55,6 +58,49 @@ async def test_a_running_job_without_its_record_is_seen_and_cancelled_once_it_wa
     await store.cancel([job.job.id])
     assert await store.states([job.job.id]) == [JobState.CANCELLED]
     assert await Hand(store).take() == []
+
+
+@pytest.mark.parametrize("active", [False, True])
+async def test_a_job_whose_entry_was_deleted_is_in_the_way_of_no_enqueue(
+    store: RedisBroker, client: Redis, active: bool
+) -> None:
+    derived, other = new(id="document-1", named=True), new(unique=Unique("k"))
+    await store.enqueue([derived, other])
+    if active:
+        await Hand(store).take(2)
+    client.delete(Keys().stream("default"))
+    again = new(unique=Unique("k"))
+    assert await store.enqueue([derived, again]) == [
+        Receipt("document-1", JobState.PENDING),
+        Receipt(again.job.id, JobState.PENDING),
+    ]
+    assert await run_all(store) == ["document-1", again.job.id]
+
+
+@pytest.mark.parametrize("active", [False, True])
+async def test_a_job_whose_entry_was_deleted_is_not_under_way_for_ever_and_its_death_is_told(
+    store: RedisBroker, client: Redis, monkeypatch: pytest.MonkeyPatch, active: bool
+) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 3)
+    gone, kept = news(7, scopes=(TENANT,)), news(7, scopes=(TENANT,), queue="chat_attachment")
+    await store.enqueue([*gone, *kept])
+    if active:
+        await Hand(store).take(7)
+    client.delete(Keys().stream("default"))
+    for _ in range(5):
+        await store.prune(Retention())
+    assert await store.states(ids(gone)) == [JobState.ARCHIVED] * 7
+    assert {letter.job_id for letter in await store.dead_letters(["default"], 20)} == set(ids(gone))
+    assert await run_all(store, "chat_attachment") == ids(kept)
+    assert not await store.has_queued(TENANT)
+
+
+async def test_a_scope_forgets_jobs_whose_records_were_deleted(store: RedisBroker, client: Redis) -> None:
+    job = new(scopes=(TENANT,), delay_ms=60_000)
+    await store.enqueue([job])
+    client.delete(record(job.job.id))
+    await store.prune(Retention())
+    assert not await store.has_queued(TENANT)
 
 
 async def test_without_their_registry_no_workers_live_until_they_speak_again(

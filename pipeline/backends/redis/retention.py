@@ -23,6 +23,7 @@ async def prune(server: Server, keys: Keys, retention: Retention) -> Pruned:
     for name, queues in homes().items():
         prefix = keys.prefix(name)
         others += await server.run(script("drop_consumers"), prefix, living, *queues)
+        others += await server.run(script("sweep_scopes"), prefix, keys.control, AT_ONCE)
         while True:
             removed = await server.run(script("prune_home"), prefix, AT_ONCE, *_limits(retention), *queues)
             if not any(removed):

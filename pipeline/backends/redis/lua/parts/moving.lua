@@ -22,11 +22,18 @@ local function take(lock, id, due)
   call('SET', lock.key, lock.until_ .. ' ' .. id, 'PX', int(ttl))
 end
 
+-- Where a job stands. One that lies nowhere, because somebody deleted its entry, stands in nobody's way.
+local function standing(id)
+  local hash = fields(P .. 'job:' .. id, 'queue', 'state', 'entry')
+  if not hash.entry or read_entry(hash.queue, hash.entry) then return hash.state or tombstone(id) end
+  call('DEL', P .. 'job:' .. id)
+end
+
 -- The job that has a lock, and its state. One of "ttl" may have ended, and be gone, before its lock.
 local function holder(lock)
   local until_, id = string.match(call('GET', lock.key) or '', '^(%S+) (%S+)$')
   if not id then return nil end
-  local state = call('HGET', P .. 'job:' .. id, 'state') or tombstone(id)
+  local state = standing(id)
   if until_ == 'ttl' then return id, state or 'completed' end
   if state and not ENDED[state] then return id, state end
   return nil
