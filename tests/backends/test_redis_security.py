@@ -321,7 +321,7 @@ async def test_the_nodes_of_a_cluster_are_believed_under_that_name(ours: Authori
 
 @pytest.mark.slow
 async def test_the_rights_in_the_docs_are_enough_in_a_cluster() -> None:
-    users = (f"streamlane {documented_rights()} +command +cluster|slots", ANYBODY)
-    assert "`+command +cluster|slots`" in DOCS.read_text()
+    users = (f"streamlane {documented_rights()} +cluster|slots", ANYBODY)
+    assert "`+cluster|slots`" in DOCS.read_text()
     async with Cluster(users=users) as cluster, opened(login_of(cluster)) as store:
         await use_everything(store)
