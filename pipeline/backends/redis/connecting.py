@@ -1,5 +1,6 @@
 """How redis-py is set up: for the event loop and for the lease thread, for one server, Sentinel and Cluster, with TLS."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
             "connection_pool_class": WatchedPool,
             **_secure(address, SentinelManagedSSLConnection),
         }
-        return _sentinel(Sentinel, address, options, SSLConnection).master_for(address.service, **pool)
+        return _sentinel(Sentinels, address, options, SSLConnection).master_for(address.service, **pool)
     if address.path:
         options |= {"connection_class": UnixDomainSocketConnection, "path": address.path}
         del options["socket_keepalive"], options["socket_connect_timeout"]
@@ -73,6 +74,20 @@ def close_thread_client(client: Any) -> None:
     client.close()
     for sentinel in _sentinels(client):
         sentinel.close()
+
+
+class Sentinels(Sentinel):
+    """Ask once for all who want to know at the same time. redis-py changes the order of its list while it asks, and where
+    several do so at once it loses some of the sentinels from it.
+    """
+
+    _asking: asyncio.Future[Any] | None = None
+
+    async def discover_master(self, service_name: str) -> Any:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(super().discover_master(service_name))
+            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # it is seen
+        return await asyncio.shield(self._asking)
 
 
 class WatchedPool(SentinelConnectionPool, BlockingConnectionPool):
