@@ -201,7 +201,7 @@ class Broker(Protocol):
         """
 
     def leases(self) -> Leases:
-        """Open a connection for the lease thread. Raises StoreUnavailable."""
+        """Open a connection for the lease thread."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
         """Active → what each settlement says; the state that resulted, None where the delivery was not current.

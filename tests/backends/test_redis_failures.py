@@ -90,7 +90,7 @@ async def test_a_worker_is_not_ready_while_redis_is_away_and_says_so_once(
 ) -> None:
     async with working(redis_server.url) as (pipeline, crew):
         await done(pipeline, Work(folder=str(tmp_path)))
-        assert not crew.failing
+        await wait_until(lambda: not crew.failing, describe="it is ready")
         with capture_logs() as said:
             redis_server.stop()
             await wait_until(lambda: crew.failing, describe="it is not ready")
@@ -287,7 +287,7 @@ async def test_a_full_redis_refuses_new_jobs_and_workers_make_room(redis_server:
                 await wait_until(lambda: set(accepted) <= set(ended), describe="all have run", timeout=20)
                 await pipeline.inspector.purge("default")
                 await insist(pipeline, Work(folder=BIG), timeout=20)
-                assert not crew.failing
+                await wait_until(lambda: not crew.failing, describe="it is ready")
                 await wait_until(
                     lambda: client.info("memory")["used_memory"] < full, describe="it needs less"
                 )
@@ -322,7 +322,7 @@ async def test_keys_deleted_at_random_stop_no_worker(redis_server: RedisServer, 
             await done(pipeline, Work(folder=str(tmp_path)))
             for name in ("pending", "active", "scheduled", "retry", "archived"):
                 await pipeline.inspector.tasks("default", JobState(name))
-            assert not crew.failing
+            await wait_until(lambda: not crew.failing, describe="it is ready")
             await pipeline.broker.prune(Retention(repeat_ms=0, tombstone_ms=0, cancelled_ms=0))
     assert [line for line in said if line["log_level"] in {"error", "critical"}] == []
 
@@ -391,7 +391,7 @@ async def test_a_server_that_takes_no_writes_is_waited_for(
         serve(redis_server)
         await pipeline.wait(waits.id, timeout=SOON_S)
         await done(pipeline, Work(folder=str(tmp_path)))
-        assert not crew.failing
+        await wait_until(lambda: not crew.failing, describe="it is ready")
 
 
 async def test_a_server_that_loads_its_data_is_waited_for(tmp_path: Path) -> None:
@@ -441,4 +441,4 @@ async def test_an_older_snapshot_brings_back_what_was_then_and_nothing_stands_st
         with pytest.raises(JobNotFound):
             await pipeline.inspector.job(gone.id)
         await done(pipeline, Work(folder=str(tmp_path)))
-        assert not crew.failing
+        await wait_until(lambda: not crew.failing, describe="it is ready")

@@ -101,8 +101,8 @@ def login(server: RedisServer, user: str, password: str = "secret") -> str:
     return f"redis://{user}:{password}@{server.host}:{server.port}/0"
 
 
-def login_of(cluster: Cluster) -> str:
-    return cluster.url.replace("//", "//streamlane:secret@")
+def login_of(topology: Cluster | Sentinel) -> str:
+    return topology.url.replace("//", "//streamlane:secret@")
 
 
 async def test_the_rights_in_the_docs_are_enough(guarded: RedisServer) -> None:
@@ -321,7 +321,23 @@ async def test_the_nodes_of_a_cluster_are_believed_under_that_name(ours: Authori
 
 @pytest.mark.slow
 async def test_the_rights_in_the_docs_are_enough_in_a_cluster() -> None:
-    users = (f"streamlane {documented_rights()} +command +cluster|slots", ANYBODY)
-    assert "`+command +cluster|slots`" in DOCS.read_text()
+    users = (f"streamlane {documented_rights()} +cluster|slots", ANYBODY)
+    assert "`+cluster|slots`" in DOCS.read_text()
     async with Cluster(users=users) as cluster, opened(login_of(cluster)) as store:
         await use_everything(store)
+
+
+@pytest.mark.slow
+async def test_the_rights_in_the_docs_are_enough_at_sentinels() -> None:
+    there = "+@connection +sentinel|masters"
+    assert f"`{there}`" in DOCS.read_text()
+    async with Sentinel() as sentinel:
+        for servers, rights in (
+            (sentinel.servers, documented_rights()),
+            (sentinel.sentinels, f"on >secret {there}"),
+        ):
+            for server in servers:
+                with server.client() as client:
+                    client.execute_command("ACL", "SETUSER", "streamlane", *rights.split())
+        async with opened(login_of(sentinel)) as store:
+            await use_everything(store)

@@ -6,6 +6,8 @@ What a test asks for is in force when the call returns.
 
 import asyncio
 import contextlib
+import math
+import random
 import socket
 import struct
 import threading
@@ -53,6 +55,7 @@ class TcpProxy:
         self.held: set[Way] = set()
         self.delays: dict[Way, float] = dict.fromkeys(Way, 0.0)
         self.away_ = False
+        self.lives: Callable[[], float | None] = lambda: None
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -118,6 +121,30 @@ class TcpProxy:
         finally:
             self._now(lambda: self._deliver(ways))
 
+    def strand(self) -> None:
+        """The connections that there are stay open, and nothing arrives on them any more; new ones work."""
+
+        def stranded() -> None:
+            for link in self.links:
+                link.left = math.inf
+
+        self._now(stranded)
+
+    @contextmanager
+    def breaking(self, chance: random.Random, mean: int) -> Iterator[None]:
+        """Every connection is reset after so many bytes on average, in the midst of whatever passes then."""
+
+        def begin(on: bool) -> None:
+            self.lives = (lambda: chance.randint(1, 2 * mean)) if on else (lambda: None)
+            for link in self.links:
+                link.left = self.lives()
+
+        self._now(lambda: begin(on=True))
+        try:
+            yield
+        finally:
+            self._now(lambda: begin(on=False))
+
     @contextmanager
     def slow(self, seconds: float, *ways: Way) -> Iterator[None]:
         """Everything arrives so much later."""
@@ -167,6 +194,17 @@ class Lane:
 
     def pass_on(self, data: bytes) -> None:
         loop = self._proxy.loop
+        if self._link.left == math.inf:
+            return
+        if self._link.left is not None:
+            part = data[: int(self._link.left)]
+            self._link.left -= len(data)
+            if self._link.left <= 0:
+                self._kept.append(part)
+                self.flush()
+                loop.call_soon(self._link.cut)  # once the part is on its way
+                self._link.left = math.inf
+                return
         at = max(loop.time() + self._proxy.delays[self._way], self._last_at)
         if at > loop.time():
             self._last_at = at
@@ -199,6 +237,8 @@ class Link:
 
     def __init__(self, proxy: TcpProxy, client: asyncio.Transport) -> None:
         self.proxy = proxy
+        self.left = proxy.lives()
+        """How many bytes still pass before it is reset; infinite: none ever arrive."""
         self.lanes = {way: Lane(self, way) for way in Way}
         self.lanes[Way.REPLIES].out = client
         self._requests = hiredis.Reader()

@@ -1,5 +1,6 @@
 """How redis-py is set up: for the event loop and for the lease thread, for one server, Sentinel and Cluster, with TLS."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from redis.retry import Retry as ThreadRetry
 from redis.sentinel import SentinelManagedSSLConnection as ThreadManagedSSLConnection
 
 from pipeline.backends.redis.address import Address
-from pipeline.backends.redis.cluster import Nodes
+from pipeline.backends.redis.cluster import Nodes, Place, ThreadNodes
 from pipeline.backends.redis.direct import Direct
 
 CONNECT_S: Final = 2.0
@@ -24,10 +25,7 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
     """Return a client of the event loop, with at most so many connections to each server."""
     options = _options(address, timeout_s) | {"retry": Retry(NoBackoff(), 0)}
     if address.kind == "cluster":
-        return Nodes(
-            address.hosts,
-            lambda place: client(replace(address, kind="redis", hosts=(place,)), timeout_s, most),
-        )
+        return Nodes(address.hosts, lambda place: client(_at(address, place), timeout_s, most))
     pool: dict[str, Any] = {"max_connections": most, "timeout": timeout_s or 5.0, "parser_class": Parser}
     if address.kind == "sentinel":
         pool |= {
@@ -35,7 +33,7 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
             "connection_pool_class": WatchedPool,
             **_secure(address, SentinelManagedSSLConnection),
         }
-        return _sentinel(Sentinel, address, options, SSLConnection).master_for(address.service, **pool)
+        return _sentinel(Sentinels, address, options, SSLConnection).master_for(address.service, **pool)
     if address.path:
         options |= {"connection_class": UnixDomainSocketConnection, "path": address.path}
         del options["socket_keepalive"], options["socket_connect_timeout"]
@@ -47,15 +45,10 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
 
 
 def thread_client(address: Address, timeout_s: float) -> Any:
-    """Return a client for another thread, with one connection. Raises RedisError where a cluster does not answer."""
+    """Return a client for another thread, with one connection to each server."""
     options = _options(address, timeout_s) | {"retry": ThreadRetry(NoBackoff(), 0)}
-    secure = _secure(address, ThreadSSLConnection)
     if address.kind == "cluster":
-        (host, port), *_ = address.hosts
-        options.pop("ssl", None)
-        nodes = [redis.cluster.ClusterNode(*place) for place in address.hosts]  # type: ignore[no-untyped-call]
-        url = f"redis://{_bracketed(host)}:{port}"  # only so can the class of its connections be named
-        return redis.RedisCluster(startup_nodes=nodes, url=url, **options, **secure)
+        return ThreadNodes(address.hosts, lambda place: thread_client(_at(address, place), timeout_s))
     if address.kind == "sentinel":
         sentinel = _sentinel(redis.Sentinel, address, options, ThreadSSLConnection)
         return sentinel.master_for(address.service, **_secure(address, ThreadManagedSSLConnection))
@@ -63,7 +56,8 @@ def thread_client(address: Address, timeout_s: float) -> Any:
         del options["socket_keepalive"]
         return redis.Redis(unix_socket_path=address.path, **options)
     (host, port), *_ = address.hosts
-    options |= {"host": host, "port": port, "max_connections": 1, "timeout": timeout_s, **secure}
+    options |= {"host": host, "port": port, "max_connections": 1, "timeout": timeout_s}
+    options |= _secure(address, ThreadSSLConnection)
     options.pop("ssl", None)
     return redis.Redis(connection_pool=redis.BlockingConnectionPool(**options))  # type: ignore[no-untyped-call]
 
@@ -78,10 +72,22 @@ async def close(client: Any) -> None:
 def close_thread_client(client: Any) -> None:
     """The same for a client of another thread."""
     client.close()
-    if isinstance(client, redis.RedisCluster):
-        client.disconnect_connection_pools()  # type: ignore[no-untyped-call]
     for sentinel in _sentinels(client):
         sentinel.close()
+
+
+class Sentinels(Sentinel):
+    """Ask once for all who want to know at the same time. redis-py changes the order of its list while it asks, and where
+    several do so at once it loses some of the sentinels from it.
+    """
+
+    _asking: asyncio.Future[Any] | None = None
+
+    async def discover_master(self, service_name: str) -> Any:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(super().discover_master(service_name))
+            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # it is seen
+        return await asyncio.shield(self._asking)
 
 
 class WatchedPool(SentinelConnectionPool, BlockingConnectionPool):
@@ -95,6 +101,10 @@ class Parser(DefaultParser):  # type: ignore[misc,valid-type]
 
     async def can_read(self) -> bool:
         return self._stream.exception() is not None or await super().can_read()
+
+
+def _at(address: Address, place: Place) -> Address:
+    return replace(address, kind="redis", hosts=(place,))
 
 
 def _options(address: Address, timeout_s: float | None) -> dict[str, Any]:
@@ -159,7 +169,3 @@ class _Secure:
             return super()._wrap_socket_with_ssl(sock)  # type: ignore[misc]
         finally:
             self.host = host
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -16,7 +16,6 @@ REFUSED: Final = {
     "MASTERDOWN": "its link to the primary is down",
     "CLUSTERDOWN": "the cluster is not complete",
     "TRYAGAIN": "slots are moving",
-    "MOVED": "slots are moving",
     "NOREPLICAS": "too few replicas follow",
     "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
     "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
@@ -26,7 +25,6 @@ REFUSED: Final = {
 }
 MAY_NOT: Final = ("ACL failure in script", "The user executing the script can't")
 """What a user without a right hears who asks in a script: Valkey, Redis."""
-ABSENT: Final = (exceptions.RedisError, exceptions.RedisClusterException, OSError, TimeoutError)
 UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 
 
@@ -45,7 +43,7 @@ def store_error(error: Exception) -> StoreUnavailable | None:
         )
     if isinstance(error, exceptions.ResponseError):
         return None
-    if isinstance(error, ABSENT):
+    if isinstance(error, exceptions.RedisError | OSError | TimeoutError):
         return StoreUnavailable(f"Redis does not answer: {text}")
     return None
 
@@ -73,8 +71,8 @@ def _code(error: Exception, text: str) -> str:
             return "LOADING"
         case exceptions.MasterDownError():
             return "MASTERDOWN"
-        case exceptions.MovedError():
-            return "MOVED"
+        case exceptions.AskError():  # or MovedError
+            return "TRYAGAIN"
         case exceptions.ClusterDownError():
             return "CLUSTERDOWN"
         case exceptions.NoPermissionError():

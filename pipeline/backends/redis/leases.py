@@ -24,8 +24,7 @@ class RedisLeases:
 
     def __init__(self, address: Address, keys: Keys) -> None:
         self._keys = keys
-        with store_errors():  # that of a cluster asks at once where its nodes are
-            self._client: Any = thread_client(address, LIMIT_S)
+        self._client: Any = thread_client(address, LIMIT_S)
         self._in_use = threading.Lock()
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:

@@ -23,7 +23,7 @@ async def forget(server: Server, keys: Keys, worker: str) -> None:
 async def workers(server: Server, keys: Keys) -> list[WorkerBeat]:
     """Return the workers whose last word still counts."""
     said = await server.run(script("list_workers"), keys.workers)
-    return sorted(map(_beat, said), key=lambda beat: beat.worker)
+    return sorted(map(_beat, filter(None, said)), key=lambda beat: beat.worker)
 
 
 async def prune(server: Server, keys: Keys) -> int:
