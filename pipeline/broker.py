@@ -167,6 +167,17 @@ class Pruned:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a store is set. `facts` are for people; `danger` says under what setting it loses jobs, `advice` what would make
+    it safer, each with what to do; empty where all is well.
+    """
+
+    facts: tuple[str, ...] = ()
+    danger: str = ""
+    advice: str = ""
+
+
 class Leases(Protocol):
     """A connection of its own, used from one thread, so that a blocked event loop keeps its leases."""
 
@@ -320,8 +331,15 @@ class Broker(Protocol):
         named. A hint, too. Return what ends it.
         """
 
+    @property
+    def where(self) -> str:
+        """Where the jobs lie, for people: without user and password."""
+
     async def ping(self) -> None:
         """Raise StoreUnavailable unless the store can be read and written."""
+
+    async def condition(self) -> Condition:
+        """Return how the store is set, as far as it lets us see. Raises StoreUnavailable."""
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""

@@ -115,6 +115,11 @@ class Settings(BaseSettings):
             raise ValueError("only SQLite is supported: write sqlite:///folder/streamlane.db")
         return url
 
+    @staticmethod
+    def read() -> "Settings":
+        """Return the settings of this process. Raises ConfigurationError."""
+        return load()
+
     @property
     def timeout_s(self) -> float | None:
         """Limit of a job whose type names none, in seconds (asynq: 30 minutes; its Lite mode: none)."""

@@ -36,7 +36,8 @@ async def demo() -> int:
         said = await answer(services, kb, QUESTION)
         print_answer(said)
     where = services.settings.data_dir.absolute()
-    out.print(f"\nEverything lies in {escape(str(where))}: delete the folder and it is gone. Try next:")
+    what = "What was read lies" if services.settings.redis_url else "Everything lies"
+    out.print(f"\n{what} in {escape(str(where))}: delete the folder and it is gone. Try next:")
     for line in (
         f'uv run streamlane ask "进程被杀死后任务会丢失吗？" --kb {BASE}',
         f'uv run streamlane search "повторы" --kb {BASE}',

@@ -13,7 +13,7 @@ from consumers.commands.terminal import FAILED, OK, emit, out, shown, table
 from consumers.extras import KNOWLEDGE, OCR
 from contracts.states import JobState
 from pipeline import Pipeline, Settings
-from pipeline.errors import StreamlaneError
+from pipeline.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from consumers.services import Services
@@ -33,22 +33,20 @@ class Finding:
 
 async def doctor(as_json: bool) -> int:
     """Print the settings and what was found; return the exit code."""
+    settings = Settings.read()
+    findings = [_python(), await _room(settings)]
     async with AsyncExitStack() as opened:
-        pipeline = await opened.enter_async_context(Pipeline.open())
-        settings = dict(pipeline.settings.shown())
-        findings = [_python(), await _queue(pipeline), await _room(pipeline.settings)]
-        if KNOWLEDGE.absent:
-            findings.append(Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how))
+        try:
+            pipeline = await opened.enter_async_context(Pipeline.open(settings=settings))
+        except StoreUnavailable as error:
+            findings.append(_absent(error))
         else:
-            from consumers.services import open_services
-
-            services = await opened.enter_async_context(open_services(pipeline))
-            findings += [await _outbox(services), await _model(services), _pictures()]
+            findings += [await _queue(pipeline), *await _documents(opened, pipeline)]
     well = all(finding.well for finding in findings)
     if as_json:
         emit(
             {
-                "settings": settings,
+                "settings": dict(settings.shown()),
                 "findings": [
                     {"what": f.what, "ok": f.well, "said": f.said, "advice": f.advice or None}
                     for f in findings
@@ -58,7 +56,7 @@ async def doctor(as_json: bool) -> int:
         )
         return OK if well else FAILED
     table(
-        ("setting", "value"), [(Settings.variable(name), value) for name, value in settings.items()]
+        ("setting", "value"), [(Settings.variable(name), value) for name, value in settings.shown().items()]
     )  # fmt: skip
     out.print()
     for finding in findings:
@@ -76,22 +74,40 @@ def _python() -> Finding:
 async def _queue(pipeline: Pipeline) -> Finding:
     try:
         await pipeline.broker.ping()
-    except StreamlaneError as error:
-        return Finding(
-            "queue", False, str(error), "nothing that was accepted is lost; it is read again once this works"
-        )
-    stats = await pipeline.inspector.queues()
+        found = await pipeline.broker.condition()
+        stats = await pipeline.inspector.queues()
+    except StoreUnavailable as error:
+        return _absent(error)
     waiting, archived = sum(stat.size for stat in stats), sum(stat.archived for stat in stats)
+    said = (
+        f"{pipeline.broker.where} can be read and written ({', '.join(found.facts) or 'no more is known'});"
+    )
+    said += f" {waiting} jobs not ended, {archived} {JobState.ARCHIVED.value}"
+    why = "see why: streamlane jobs list --state archived" if archived else ""
     return Finding(
-        "queue",
-        True,
-        f"readable and writable; {waiting} jobs not ended, {archived} {JobState.ARCHIVED.value}",
-        "see why: streamlane jobs list --state archived" if archived else "",
+        "queue", not found.danger, said, "; ".join(filter(None, (found.danger, found.advice, why)))
     )
 
 
+def _absent(error: StoreUnavailable) -> Finding:
+    return Finding(
+        "queue", False, str(error), "nothing that was accepted is lost; it is read again once this works"
+    )
+
+
+async def _documents(opened: AsyncExitStack, pipeline: Pipeline) -> list[Finding]:
+    if KNOWLEDGE.absent:
+        return [Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how)]
+    from consumers.services import open_services
+
+    services = await opened.enter_async_context(open_services(pipeline))
+    return [await _outbox(services), await _model(services), _pictures()]
+
+
 async def _room(settings: Settings) -> Finding:
-    free = (await asyncio.to_thread(shutil.disk_usage, settings.data_dir)).free >> 20
+    folder = settings.data_dir.absolute()
+    there = next(one for one in (folder, *folder.parents) if one.exists())  # nothing was written yet, perhaps
+    free = (await asyncio.to_thread(shutil.disk_usage, there)).free >> 20
     return Finding(
         "disk",
         free >= LOW_DISK_MB,

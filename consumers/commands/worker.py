@@ -35,10 +35,10 @@ async def worker(names: list[str]) -> int:
         slots = ", ".join(f"{pool} ({settings.slots(pool)})" for pool in served) or "none"
         idle = ", ".join(pool for pool in pools if pool not in served)
         waiting = f" the jobs of {idle} wait, as nothing handles them yet;" if idle else ""
-        queued = "the queue is on Redis, " if settings.redis_url else ""
         say(
             f"works on {' '.join(names)}, pools with slots: {slots};{waiting}"
-            f" {queued}the data lies in {settings.data_dir.absolute()}; stop with Ctrl-C"
+            f" the queue is {opened.pipeline.broker.where}, the data lies in {settings.data_dir.absolute()};"
+            " stop with Ctrl-C"
         )
         code = await opened.pipeline.serve(
             pools=pools,

@@ -84,6 +84,7 @@ def test_the_demo_ends_the_same_on_redis(on_redis: dict[str, str], tmp_path: Pat
     for name, env in (("lite", {}), ("redis", on_redis)):
         said = streamlane("demo", data_dir=tmp_path / name, env=env)
         assert said.code == 0, said
+        assert ("Everything lies in" in said.out) is (name == "lite")
         ends.append(everything(BASE, DEMO_QUESTIONS, tmp_path / name, env))
     lite, redis = ends
     assert redis == lite

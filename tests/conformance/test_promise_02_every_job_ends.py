@@ -145,6 +145,14 @@ async def test_a_job_whose_deadline_passes_while_it_waits_is_archived_not_starte
     assert {letter.reason for letter in letters} == {ArchiveReason.EXPIRED}
 
 
+async def test_many_whose_deadlines_passed_hold_up_nothing_behind_them(store: Broker, hand: Hand) -> None:
+    """A worker that found nothing but those among the first slept before it looked on."""
+    late, live = news(130, deadline=now_ms() - 1), new()
+    await store.enqueue([*late, live])
+    assert [one.job_id for one in await hand.take()] == [live.job.id]
+    assert await store.states(ids(late)) == [JobState.ARCHIVED] * 130
+
+
 async def test_a_retry_that_would_come_after_the_deadline_is_archived_at_once(
     store: Broker, hand: Hand
 ) -> None:

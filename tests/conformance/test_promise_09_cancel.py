@@ -111,7 +111,9 @@ async def test_a_running_job_is_told_and_ends_cancelled_whatever_it_says(
     assert (record.state, record.cancel_requested) == (JobState.ACTIVE, True)
     assert await hand.renewing([running]) == ["cancel"]
     assert await hand.settle(running, outcome) is JobState.CANCELLED
-    assert await state(store, job.job.id) is JobState.CANCELLED
+    record = await store.job(job.job.id)
+    assert record is not None
+    assert (record.state, record.reason) == (JobState.CANCELLED, None)
     assert await store.dead_letters(["default"], 5) == []
 
 
@@ -194,6 +196,7 @@ async def test_a_cancelled_job_is_kept_for_a_while_and_counted(store: Broker, ha
     await hand.settle(running, RuntimeError("stopped"))
     (stat,) = [s for s in await store.queue_stats() if s.name == "default"]
     assert (stat.cancelled, stat.cancelled_today, stat.size) == (2, 2, 0)
+    assert (stat.processed, stat.failed) == (0, 0)
     await store.prune(Retention())
     assert len(await store.states(ids(jobs))) == 2
     await store.prune(Retention(cancelled_ms=0))

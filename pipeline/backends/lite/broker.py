@@ -1,6 +1,7 @@
 """Jobs in one SQLite file: no server, several processes, and everything survives a restart."""
 
 import asyncio
+import sqlite3
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -38,6 +39,7 @@ from pipeline.backends.lite.watcher import Watcher
 from pipeline.backends.lite.writer import Writer
 from pipeline.broker import (
     CancelOutcome,
+    Condition,
     DeadLetter,
     Delivery,
     NewJob,
@@ -251,8 +253,15 @@ class LiteBroker:
         self._watch()
         return self._dues.add(listener)
 
+    @property
+    def where(self) -> str:
+        return str(self._path)
+
     async def ping(self) -> None:
         await self.writer.submit(_touch)
+
+    async def condition(self) -> Condition:
+        return Condition((f"SQLite {sqlite3.sqlite_version}",))
 
     async def close(self) -> None:
         self._closed = True

@@ -12,6 +12,8 @@ from pipeline.broker import Delivery
 
 ROUNDS: Final = 10
 """How often a claim looks for other jobs when it finds expired or cancelled ones; the next claim goes on."""
+LOOKED_AT: Final = 200
+"""Jobs of one such look: it doubles from one to the next, lest a few free slots see a few of many at a time."""
 
 
 class Turns:
@@ -60,9 +62,10 @@ def _ready(
 ) -> list[sqlite3.Row]:
     again: list[sqlite3.Row] = []
     fresh: list[sqlite3.Row] = []
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
+        most = max(limit, min(limit << turn, LOOKED_AT))
         found = [
-            transaction.run("select_pending", queue=queue, again=kind, limit=limit).fetchall()
+            transaction.run("select_pending", queue=queue, again=kind, limit=most).fetchall()
             for kind in (True, False)
         ]
         again, fresh = (fences.uncovered(weed(transaction, rows)) for rows in found)

@@ -41,6 +41,18 @@ class Address:
         """The number of the database."""
         return int(self.options.get("db", 0))
 
+    def __str__(self) -> str:
+        """Return the URL without user and password."""
+        if self.path:
+            return f"unix://{self.path}?db={self.database}"
+        hosts = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        parts = (
+            hosts,
+            *([self.service] if self.service else []),
+            *([str(self.database)] * (self.kind != "cluster")),
+        )
+        return f"{self.kind}{'s' if self.options.get('ssl') else ''}://{'/'.join(parts)}"
+
 
 def parse(settings: Settings) -> Address:
     """Read `redis_url` and what belongs to it. Raises ConfigurationError without repeating the password."""

@@ -26,12 +26,13 @@ from pipeline.backends.redis.control import Control, Wakeups
 from pipeline.backends.redis.gathering import Gathering
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.leases import RedisLeases
-from pipeline.backends.redis.probing import look_at_settings, probe
+from pipeline.backends.redis.probing import condition, look_at_settings, probe
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.backends.redis.waiting import Waiting
 from pipeline.broker import (
     CancelOutcome,
+    Condition,
     DeadLetter,
     Delivery,
     NewJob,
@@ -216,8 +217,15 @@ class RedisBroker:
     def on_due(self, listener: Callable[[], None]) -> Callable[[], None]:
         return self._control.add("due", listener)
 
+    @property
+    def where(self) -> str:
+        return str(self._address)
+
     async def ping(self) -> None:
         await probe(self._server, self._keys)
+
+    async def condition(self) -> Condition:
+        return await condition(self._server)
 
     async def close(self) -> None:
         await self._waiting.close()

@@ -16,6 +16,8 @@ from pipeline.backends.redis.server import Server
 from pipeline.broker import Delivery, Settlement
 from pipeline.records import Progress
 
+HEAD: Final = 3
+"""What `claim_jobs.lua` says before the jobs."""
 AT_ONCE: Final = 128
 """Jobs in one script, so that it holds the server for a few milliseconds at most."""
 
@@ -66,8 +68,12 @@ async def claim(
     if not asked:
         return []
     said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
+    while (
+        said[2] == 1 and len(said) == HEAD
+    ):  # all that came has ended, and behind it there may be some that has not
+        said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
     now = int(said[0])
-    fields = iter(said[2:])
+    fields = iter(said[HEAD:])
     claimed = [
         Delivery(queue, job_id, entry, consumer, _record(job_id, kind, data, opts), now)
         for queue, entry, job_id, kind, data, opts in zip(*[fields] * 6, strict=True)

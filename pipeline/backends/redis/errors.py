@@ -20,6 +20,7 @@ REFUSED: Final = {
     "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
     "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
     "NOPERM": "this user may not do that; docs/redis.md lists the rights that are needed",
+    "DB index": "it has no database of this number: look at STREAMLANE_REDIS_URL",
     "BUSY": "a script runs there for too long",
     "UNBLOCKED": "it takes another role",
 }

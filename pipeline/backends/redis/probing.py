@@ -6,10 +6,16 @@ import structlog
 
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.server import Server
+from pipeline.broker import Condition
 from pipeline.errors import ConfigurationError, StreamlaneError
 
 OLDEST: Final = (7, 0)
 PROBE_MS: Final = 60_000
+KEEPING: Final = "noeviction"
+FORGETFUL: Final = (
+    "Redis deletes keys when its memory is full, waiting jobs among them: set maxmemory-policy noeviction"
+)
+FLEETING: Final = "jobs that wait are lost when the Redis server ends: set appendonly yes, unless they may be"
 
 log = structlog.get_logger(component="redis")
 
@@ -30,8 +36,7 @@ async def look_at_settings(server: Server, *, verified: bool = True) -> None:
             "whoever answers is trusted as Redis: unset STREAMLANE_REDIS_SKIP_VERIFY outside of trials"
         )
     try:
-        info = fields(await server.info("server"))
-        memory = fields(await server.info("memory"))
+        info = await _settings(server)
     except StreamlaneError as error:
         log.warning("the server's settings cannot be seen", error=str(error))
         return
@@ -40,12 +45,30 @@ async def look_at_settings(server: Server, *, verified: bool = True) -> None:
         raise ConfigurationError(
             f"Redis {info['redis_version']} is too old: use Redis 7.0 or Valkey 7.2, or newer"
         )
-    policy = memory.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        log.warning(
-            "Redis deletes keys when its memory is full, waiting jobs among them: set maxmemory-policy noeviction",
-            policy=policy,
-        )
+    if (policy := info.get("maxmemory_policy", KEEPING)) != KEEPING:
+        log.warning(FORGETFUL, policy=policy)
+
+
+async def condition(server: Server) -> Condition:
+    """Return how the server is set. Raises StoreUnavailable; what this user may not see is said instead of the facts."""
+    try:
+        info = await _settings(server)
+    except StreamlaneError as error:
+        await server.call("PING")
+        return Condition(advice=f"the server's settings cannot be seen: {error}")
+    valkey = info.get("valkey_version")
+    policy, appends = info.get("maxmemory_policy", KEEPING), info.get("aof_enabled") == "1"
+    facts = (
+        f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'of an unknown version')}",
+        f"maxmemory-policy {policy}",
+        "append-only file" if appends else "no append-only file",
+    )
+    return Condition(facts, FORGETFUL if policy != KEEPING else "", "" if appends else FLEETING)
+
+
+async def _settings(server: Server) -> dict[str, str]:
+    sections = [fields(await server.info(name)) for name in ("server", "memory", "persistence")]
+    return {name: value for section in sections for name, value in section.items()}
 
 
 def fields(info: Any) -> dict[str, str]:

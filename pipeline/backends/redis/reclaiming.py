@@ -35,7 +35,7 @@ async def reclaim(
                 "a job is lost: somebody deleted its entry while a worker had it",
                 queue=queue, entry=entry, worker=consumer,
             )  # fmt: skip
-        if len(found) < most:
+        if not found:
             break
     return taken
 

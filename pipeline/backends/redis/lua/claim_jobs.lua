@@ -3,9 +3,11 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel      ARGV[2]  consumer
 -- ARGV[3…] three a queue: name, how many, whether those that come again are first (1 or 0)
--- returns  now; the queues whose group had to be made, with spaces between; then six a job: queue, entry, id, type, data, opts
+-- returns  now; the queues whose group had to be made, with spaces between; 1 where so many were to end that it stopped
+--          before it had what was wanted; then six a job: queue, entry, id, type, data, opts
 -- parts    common moving ending fences
-local channel, consumer, claimed, ROUNDS = ARGV[1], ARGV[2], {int(now), ''}, 10
+local channel, consumer, claimed = ARGV[1], ARGV[2], {int(now), '', 0}
+local ended, ENDED_MOST = 0, 50 -- so that it does not hold the server for long
 
 local function deliver(queue, stream, limit)
   local read = {'XREADGROUP', 'GROUP', group, consumer, 'COUNT', limit, 'STREAMS', stream, '>'}
@@ -56,14 +58,16 @@ local function claim(queue, again, limit)
   for _, entry in ipairs(entries) do
     admit(queue, (again and 'again:' or '') .. entry[1], rooted(pairs_of(entry[2] or {}), entry[1]))
   end
-  return (#claimed - before) / 6, #entries
+  local got = (#claimed - before) / 6
+  ended = ended + #entries - got
+  return got, #entries
 end
 
 for i = 3, #ARGV, 3 do
   local queue, want, again = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
   if call('SISMEMBER', P .. 'paused', queue) == 1 then want = 0 end
   local share = math.ceil(want / 2)
-  for round = 1, want > 0 and ROUNDS or 0 do
+  while want > 0 and ended < ENDED_MOST do
     local got, read = claim(queue, again, math.min(share, want))
     want = want - got
     if want > 0 then
@@ -73,4 +77,5 @@ for i = 3, #ARGV, 3 do
     if want == 0 or read == 0 then break end
   end
 end
+if ended >= ENDED_MOST then claimed[3] = 1 end
 return claimed

@@ -7,7 +7,7 @@
 -- returns  ids cancelled, ids told to stop, the member to go on after (empty: that was all)
 -- parts    common moving ending fences
 local channel, scope, cut, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local cancelled, told, last = {}, {}, ''
+local cancelled, told, last, room = {}, {}, '', 1048576
 
 for i = 7, #ARGV do
   local before = tonumber(call('HGET', P .. 'fence:' .. scope, ARGV[i]) or '0')
@@ -27,6 +27,7 @@ local function stop(job_type, id)
   local key = P .. 'job:' .. id
   local hash = fields(key, 'state', 'queue', 'entry', 'opts', 'rerun')
   local body = hash.entry and read_entry(hash.queue, hash.entry) or hash
+  room = room - #(body.data or '')
   if (tonumber(options(body.opts or '').root_at) or 0) > cut then return end
   local final = (hash.rerun and cjson.decode(hash.rerun).root_at or 0) <= cut
   if WAITING[hash.state] then
@@ -44,7 +45,10 @@ local members = call('ZRANGEBYLEX', P .. 'scopes', from, '[' .. scope .. '|\255'
 for _, member in ipairs(members) do
   local job_type, id = string.match(member, '^[^|]*|[^|]*|(.*)|([^|]*)$')
   if covered(job_type) then stop(job_type, id) end
+  if room <= 0 or member == members[limit] then -- there may be more, for the next time
+    last = member
+    break
+  end
 end
-if #members == limit then last = members[#members] end
 call('PUBLISH', channel, 'signal')
 return {cancelled, told, last}

@@ -6,7 +6,7 @@
 -- ARGV[3…] the queues of the home
 -- returns  seven a delivery: queue, entry, consumer, id (empty: somebody deleted the entry), type, opts, told to cancel (1 or 0)
 -- parts    common
-local lease, left, stale = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
+local lease, left, stale, room = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, 1048576
 local meta = fields(P .. 'meta', 'reclaimed_at', 'quiet_until')
 local last, quiet = tonumber(meta.reclaimed_at or '0'), tonumber(meta.quiet_until or '0')
 if now < last or now > last + math.floor(lease / 2) or quiet > now + lease then quiet = now + lease end
@@ -18,8 +18,10 @@ local function look(queue, again)
   local found = pcall_('XPENDING', stream, group, 'IDLE', lease, '-', '+', left)
   if found.err then return end
   for _, held in ipairs(found) do
+    if room <= 0 then break end -- bodies are large: the next time
     local entry = (again and 'again:' or '') .. held[1]
     local body = read_entry(queue, entry)
+    room = room - #(body and body.data or '')
     local id = body and id_of(queue, entry, body)
     local hash = id and fields(P .. 'job:' .. id, 'queue', 'entry', 'cancel') or {}
     local values = {queue, entry, held[2], id or '', body and body.type or '', body and body.opts or '{}', hash.cancel and '1' or '0'}
@@ -33,7 +35,7 @@ local function look(queue, again)
 end
 
 for i = 3, #ARGV do
-  if left > 0 then look(ARGV[i], true) end
-  if left > 0 then look(ARGV[i], false) end
+  if left > 0 and room > 0 then look(ARGV[i], true) end
+  if left > 0 and room > 0 then look(ARGV[i], false) end
 end
 return stale

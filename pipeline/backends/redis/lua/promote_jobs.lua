@@ -5,7 +5,7 @@
 -- ARGV[3…] the queues of the home
 -- returns  how many moved, when the next one is due (empty: none waits)
 -- parts    common moving ending
-local channel, left, moved, head = ARGV[1], tonumber(ARGV[2]), 0, nil
+local channel, left, moved, head, room = ARGV[1], tonumber(ARGV[2]), 0, nil, 1048576
 local LATE = {state = 'archived', reason = 'expired', error = 'its deadline passed while it waited'}
 
 local function promote(queue, state, id)
@@ -13,6 +13,7 @@ local function promote(queue, state, id)
   local hash = fields(P .. 'job:' .. id, 'state', 'type', 'data', 'opts', 'again')
   if hash.state == state then
     local job = {id = id, queue = queue, type = hash.type, data = hash.data, opts = hash.opts}
+    room = room - #job.data
     local opts = options(job.opts)
     if (tonumber(opts.deadline) or now) < now then
       finish(job, LATE, channel)
@@ -30,7 +31,9 @@ for i = 3, #ARGV do
     local key = P .. 'q:' .. ARGV[i] .. ':' .. state
     local due = left > 0 and call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, left) or {}
     left = left - #due
-    for _, id in ipairs(due) do promote(ARGV[i], state, id) end
+    for _, id in ipairs(due) do
+      if room > 0 then promote(ARGV[i], state, id) end -- else the next time: bodies are large
+    end
     local first = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or '')
     if first and (not head or first < head) then head = first end
   end

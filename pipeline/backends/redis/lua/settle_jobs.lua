@@ -18,8 +18,8 @@ local function settle(queue, entry, id, consumer, state, opts, delay, reason, er
   local body = read_entry(queue, entry) or {}
   local job = {id = id, queue = queue, type = body.type or '', data = body.data or '',
     opts = opts ~= '' and opts or body.opts or '{}'}
-  if state == 'retry' then count(queue, 'retry') end
   if hash.cancel and state ~= 'completed' then state = 'cancelled' end
+  if state == 'retry' then count(queue, 'retry') end
   if state == 'retry' or state == 'scheduled' then
     to_waiting(job, state, now + math.max(delay, 0) + 1, channel)
     call('HSET', P .. 'job:' .. id, 'error', error, 'again', state == 'scheduled' and '1' or '')

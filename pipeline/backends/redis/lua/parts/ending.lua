@@ -61,8 +61,9 @@ local function finish(job, how, channel)
     bury(job.id, 'completed', hash.named)
     return 'completed'
   end
-  if how.state == 'archived' then write_dead(job, how.reason, how.error) end
-  call('HSET', key, 'queue', job.queue, 'state', how.state, 'ended_at', int(now), 'reason', how.reason or '',
+  local reason = how.state == 'archived' and how.reason or '' -- a cancel says nothing of what it forestalled
+  if how.state == 'archived' then write_dead(job, reason, how.error) end
+  call('HSET', key, 'queue', job.queue, 'state', how.state, 'ended_at', int(now), 'reason', reason,
     'error', how.error or '', 'type', job.type, 'data', job.data, 'opts', job.opts)
   call('HDEL', key, 'entry', 'due_at', 'consumer', 'cancel', 'rerun')
   call('ZADD', P .. 'q:' .. job.queue .. ':' .. how.state, int(now), job.id)
