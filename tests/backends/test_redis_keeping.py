@@ -8,11 +8,11 @@ from contracts.states import JobState
 from pipeline.backends.redis import retention
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
-from pipeline.broker import Retention
+from pipeline.broker import ReclaimPolicy, Retention
 from pipeline.clock import now_ms
 from pipeline.records import WorkerBeat
 
-from tests.support.hand import Hand, ids, new, news, settlement, state
+from tests.support.hand import Hand, ids, new, news, reclaimed, settlement, state
 from tests.support.redis_server import shared
 from tests.support.waiting import wait_until
 
@@ -163,3 +163,26 @@ async def test_a_lock_lasts_until_its_job_is_due_however_late_that_is(store: Red
             await store.enqueue([new(unique=unique, delay_ms=400 * DAY_MS)])
     with shared().client() as client:
         assert client.pttl("sl:{core}:unique:test:work|k") > 400 * DAY_MS
+
+
+async def test_when_the_clock_is_set_back_leases_begin_anew(store: RedisBroker) -> None:
+    """What was delivered in the future, and whose worker is lost, was nobody's until the clock had caught up."""
+    await store.enqueue(news(3))
+    hand = Hand(store)
+    first = (await hand.take_one()).entry
+    await store.release(await hand.take(1))
+    again = (await hand.take_one()).entry.removeprefix("again:")
+    with shared().client() as client:
+
+        def idle() -> list[int]:
+            streams = [(Keys().stream("default"), first), (Keys().stream("default", again=True), again)]
+            return [
+                client.xpending_range(stream, "core", entry, entry, 1)[0]["time_since_delivered"]
+                for stream, entry in streams
+            ]
+
+        await wait_until(lambda: min(idle()) > 200, describe="both are idle for a while")
+        client.hset("sl:{core}:meta", "reclaimed_at", now_ms() + 3_600_000)
+        assert await store.reclaim(ReclaimPolicy(lease_ms=100)) == []
+        assert max(idle()) < 200
+    assert len(await reclaimed(store, count=2)) == 2

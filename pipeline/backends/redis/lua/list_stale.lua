@@ -11,6 +11,23 @@ local meta = fields(P .. 'meta', 'reclaimed_at', 'quiet_until')
 local last, quiet = tonumber(meta.reclaimed_at or '0'), tonumber(meta.quiet_until or '0')
 if now < last or now > last + math.floor(lease / 2) or quiet > now + lease then quiet = now + lease end
 call('HSET', P .. 'meta', 'reclaimed_at', int(now), 'quiet_until', int(quiet))
+
+-- The clock was set back: what was delivered in its future would not look idle until it has caught up.
+local function deliver_now(stream)
+  local from, found = '-', nil
+  repeat
+    found = pcall_('XPENDING', stream, group, from, '+', 500)
+    for _, held in ipairs(found.err and {} or found) do
+      call('XCLAIM', stream, group, held[2], 0, held[1], 'JUSTID')
+      from = '(' .. held[1]
+    end
+  until found.err or #found < 500
+end
+
+for i = 3, now < last and #ARGV or 0 do
+  deliver_now(P .. 'q:' .. ARGV[i])
+  deliver_now(P .. 'q:' .. ARGV[i] .. ':again')
+end
 if now < quiet then return stale end
 
 local function look(queue, again)
