@@ -1,5 +1,7 @@
 """What people and tools see: one job, pages that survive what changes under them, figures a queue."""
 
+from typing import Any
+
 import pytest
 from contracts.jobs import Scope
 from contracts.outcomes import Retry, Skip
@@ -135,6 +137,25 @@ async def test_a_listing_is_narrowed_by_type_scope_and_error(store: Broker, hand
     ):
         assert await listed(store, JobState.ARCHIVED, match=match) == [job.job.id]
     assert await listed(store, JobState.ARCHIVED, match=TaskFilter(type="nobody")) == []
+
+
+ODD: list[tuple[Any, Any, Any]] = [
+    (float("inf"), 1, ""), (None, None, None), (True, 2, 'a "word"'), ("half", 1, "\x00"), (0.5, 10**30, "\ud800"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ODD, ids=repr)
+async def test_whatever_a_handler_says_of_its_progress_the_job_can_be_seen(
+    store: Broker, hand: Hand, said: tuple[Any, Any, Any]
+) -> None:
+    """It made the record unreadable, and with it every list that the job was in."""
+    job = new(retention_ms=60_000)
+    await store.enqueue([job])
+    delivery = await hand.take_one()
+    assert await store.report(delivery, Progress(*said))
+    (record,) = (await store.tasks("default", JobState.ACTIVE, cursor=None, limit=5)).records
+    assert record.progress is not None
+    assert (record.progress.done, record.progress.total, record.progress.stage) == said
 
 
 async def test_a_record_says_all_that_is_known(store: Broker, hand: Hand) -> None:

@@ -1,5 +1,6 @@
 """Deliveries: claimed, held, settled, handed back."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -115,10 +116,10 @@ async def release(server: Server, keys: Keys, name: str, deliveries: Sequence[De
 
 async def report(server: Server, keys: Keys, one: Delivery, progress: Progress) -> bool:
     """Note the progress of a running job."""
+    told = json.dumps([progress.done, progress.total, progress.stage])
     said = await server.run(
-        script("report_progress"), keys.prefix(home(one.queue)), *token(one),
-        progress.done, progress.total, progress.stage, progress.at,
-    )  # fmt: skip
+        script("report_progress"), keys.prefix(home(one.queue)), *token(one), told, progress.at
+    )
     return bool(said)
 
 

@@ -42,7 +42,7 @@ def store_error(error: Exception) -> StoreUnavailable | None:
             "Redis is not trusted: STREAMLANE_REDIS_CA_FILE must vouch for it, and its certificate name the host of the URL"
             f" or STREAMLANE_REDIS_SERVER_NAME ({text})"
         )
-    if isinstance(error, exceptions.ResponseError):
+    if isinstance(error, exceptions.ResponseError | exceptions.DataError):
         return None
     if isinstance(error, exceptions.RedisError | OSError | TimeoutError):
         return StoreUnavailable(f"Redis does not answer: {text}")
