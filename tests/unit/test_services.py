@@ -50,7 +50,7 @@ async def test_a_full_batch_of_due_jobs_is_followed_by_the_next_at_once() -> Non
     assert await Promoter(store).tick() == 0  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("lease", "every"), [(8, 1), (2, 0.25), (0.2, 0.05), (3600, 1)])
+@pytest.mark.parametrize(("lease", "every"), [(9, 1.5), (3, 0.5), (0.2, 0.05), (3600, 1.5)])
 async def test_leases_are_looked_at_often_enough(lease: float, every: float) -> None:
     store = Store([])
     assert await Reclaimer(store, load(lease_s=lease, max_crashes=5), list).tick() == every  # type: ignore[arg-type]
