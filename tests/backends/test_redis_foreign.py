@@ -1,6 +1,7 @@
 """What was written into a stream by another program, and what another program took from one."""
 
 import json
+from typing import Any
 
 import pytest
 from contracts.fences import EVERYTHING
@@ -8,8 +9,9 @@ from contracts.jobs import Scope
 from contracts.states import ArchiveReason, JobState
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
+from pipeline.client import Origin
 
-from tests.support.hand import Hand, reclaimed
+from tests.support.hand import Hand, envelope, new, reclaimed
 from tests.support.redis_server import shared
 
 FOREIGN = [{"type": "test:work", "data": "{}"}, {"id": "no id at all", "type": "test:work", "data": "{}"}]
@@ -136,3 +138,17 @@ async def test_an_entry_that_somebody_else_read_in_the_name_of_the_group_runs_wh
     assert await store.has_queued(TENANT)
     assert await Hand(store).run() is JobState.COMPLETED
     assert not await store.has_queued(TENANT)
+
+
+async def test_children_of_what_it_wrote_can_be_read_and_move_no_fence(
+    store: RedisBroker, redis_url: str
+) -> None:
+    """A root far in the future, and with a name that is none, is inherited as it is."""
+    write(id="parent", opts=json.dumps({"root_id": 'a "word"', "root_at": 9_000_000_000_000_000}))
+    hand = Hand(store)
+    origin = Origin.of(envelope(await hand.take_one()))
+    inherited: dict[str, Any] = {"root_id": origin.root_id, "root_at": origin.root_at}
+    await store.enqueue([new(id="child", scopes=(TENANT,), **inherited)])
+    child = envelope(await hand.take_one())
+    assert (child.root_id, child.root_at) == (origin.root_id, origin.root_at)
+    assert (await store.cancel_scope(TENANT, EVERYTHING)).cut < origin.root_at

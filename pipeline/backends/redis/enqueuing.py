@@ -23,7 +23,6 @@ def encode(new: NewJob) -> bytes:
         job.data,
         encode_options(job)[:-1],
         job.queue,
-        job.root_id or job.id,
         job.root_at,
         new.delay_ms,
         new.run_at or 0,

@@ -2,7 +2,7 @@
 -- new → pending, scheduled; or a duplicate, coalesced with an older one, or covered by a fence.
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel
--- ARGV[2]  JSON: a list a job, of id, type, data, opts (without its last brace), queue, root id, root at (0: itself),
+-- ARGV[2]  JSON: a list a job, of id, type, data, opts (without its last brace), queue, root at (0: itself),
 --          delay ms, run at (0: none), named, scopes (kind|id), and, where it has a unique key: key, until, ttl s,
 --          on_conflict
 -- returns  three a job: id, state, duplicate (1 or 0)
@@ -37,19 +37,18 @@ local function coalesced(job, lock, on_conflict, due, root_at)
   return true
 end
 
-local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflict)
+local function admit(job, root_at, due, named, scopes, lock, on_conflict)
   local known = standing(job.id)
   if known then return receipt(job.id, known, 1) end
   if root_at == 0 then
     root_at = root_after_fences(scopes)
+    newest_root = math.max(newest_root, root_at) -- what is inherited was noted when it was made
+    job.opts = job.opts .. ',"root_at":' .. int(root_at)
   elseif fenced(job.type, root_at, scopes) then
     bury(job.id, 'cancelled', named)
     return receipt(job.id, 'cancelled', 0)
   end
-  newest_root = math.max(newest_root, root_at)
-  if root_id ~= job.id then job.opts = job.opts .. ',"root_id":"' .. root_id .. '"' end
-  if root_at ~= now then job.opts = job.opts .. ',"enqueued_at":' .. int(now) end
-  job.opts = job.opts .. ',"root_at":' .. int(root_at) .. '}'
+  job.opts = job.opts .. (root_at ~= now and ',"enqueued_at":' .. int(now) or '') .. '}'
   if lock then
     if coalesced(job, lock, on_conflict, due, root_at) then return end
     take(lock, job.id, due)
@@ -61,12 +60,12 @@ local function admit(job, root_id, root_at, due, named, scopes, lock, on_conflic
 end
 
 for _, asked in ipairs(cjson.decode(ARGV[2])) do
-  local id, job_type, data, opts, queue, root_id, root_at, delay, run_at, named, scopes, key, until_, ttl, on_conflict =
+  local id, job_type, data, opts, queue, root_at, delay, run_at, named, scopes, key, until_, ttl, on_conflict =
     unpack(asked)
   local due = run_at > 0 and math.max(run_at, now) or delay > 0 and now + delay + 1 or now
   local lock = key and {key = P .. 'unique:' .. job_type .. '|' .. key, until_ = until_, ttl = ttl} or nil
   local job = {id = id, type = job_type, data = data, opts = opts, queue = queue}
-  admit(job, root_id, root_at, due, named, scopes, lock, on_conflict)
+  admit(job, root_at, due, named, scopes, lock, on_conflict)
 end
 if newest_root > tonumber(call('HGET', P .. 'meta', 'rooted') or '0') then
   call('HSET', P .. 'meta', 'rooted', int(newest_root))
