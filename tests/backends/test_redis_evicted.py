@@ -13,6 +13,7 @@ from redis import Redis
 
 from tests.support.hand import Hand, ids, new, news, reclaimed, run_all
 from tests.support.redis_server import shared
+from tests.support.waiting import wait_until
 
 TENANT = Scope("tenant", "7")
 
@@ -101,6 +102,21 @@ async def test_a_scope_forgets_jobs_whose_records_were_deleted(store: RedisBroke
     client.delete(record(job.job.id))
     await store.prune(Retention())
     assert not await store.has_queued(TENANT)
+
+
+async def test_a_kept_job_whose_record_was_deleted_is_counted_no_longer_than_it_was_to_be_kept(
+    store: RedisBroker, client: Redis
+) -> None:
+    job = new(retention_ms=1)
+    await store.enqueue([job])
+    await Hand(store).run()
+    client.delete(record(job.job.id))
+
+    async def none_left() -> bool:
+        await store.prune(Retention())
+        return not client.keys("sl:{core}:q:default:completed") and not client.keys("sl:{core}:expiring")
+
+    await wait_until(none_left, describe="nothing of it is left")
 
 
 async def test_without_their_registry_no_workers_live_until_they_speak_again(

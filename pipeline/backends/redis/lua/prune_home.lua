@@ -21,6 +21,7 @@ local function remove(key, id, state)
     jobs = jobs + 1
   else
     call('ZREM', key, id)
+    for i = 9, state == 'completed' and #ARGV or 0 do call('ZREM', P .. 'q:' .. ARGV[i] .. ':completed', id) end
   end
   left = left - 1
 end
