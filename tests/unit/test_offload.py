@@ -1,6 +1,7 @@
 """A function in a child process: what comes back, what is killed, and what is left behind (nothing)."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -51,6 +52,11 @@ async def pool():
 
 
 def gone(process: int) -> bool:
+    """Whether a process has ended with all its threads: its first one may be a zombie before the others have."""
+    with contextlib.suppress(
+        ChildProcessError, AttributeError
+    ):  # not ours, or taken note of; macOS has no waitid
+        return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     try:
         return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
