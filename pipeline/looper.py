@@ -64,7 +64,15 @@ class Looper:
     async def _step(self) -> float:
         try:
             pause = await self._tick()
-        except Exception as error:  # noqa: BLE001 - a duty outlives whatever its step meets
+        except (Exception, asyncio.CancelledError) as error:  # a duty outlives whatever its step meets
+            if stops_us(error):
+                raise
             return self._outage.failed(error)
         self._outage.over()
         return pause
+
+
+def stops_us(error: BaseException) -> bool:
+    """Whether it ends this task. A cancellation of something that the task waited for is a failure like any other."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -22,6 +22,7 @@ from pipeline.errors import StoreUnavailable
 from pipeline.failure import describe, stack
 from pipeline.handlers import Handler
 from pipeline.ledger import Ledger
+from pipeline.looper import stops_us
 from pipeline.outage import doubled
 from pipeline.telemetry import span
 
@@ -95,12 +96,17 @@ class DeadLetters:
         """The oldest deaths that are ours, without those whose hook failed a short while ago."""
         now = time.monotonic()
         self._put_off = {d: p for d, p in self._put_off.items() if p[1] > now - LONGEST_WAIT_S}
-        letters = await self._broker.dead_letters(queues, BATCH + len(self._put_off))
-        return [
-            one
-            for one in letters
-            if self._is_ours(one) and self._put_off.get(one.death_id, (0, now))[1] <= now
-        ]
+        limit = BATCH + len(self._put_off)
+        while True:
+            letters = await self._broker.dead_letters(queues, limit)
+            due = [
+                one
+                for one in letters
+                if self._is_ours(one) and self._put_off.get(one.death_id, (0, now))[1] <= now
+            ]
+            if due or len(letters) < limit:
+                return due
+            limit *= 2  # what is left to other workers stands in front of ours
 
     def _is_ours(self, letter: DeadLetter) -> bool:
         """A type that nobody knows has no hook anywhere, so it need not wait for another worker."""
@@ -123,9 +129,9 @@ class DeadLetters:
             with span("final-failure hook", job=letter.job_id, type=letter.record["type"]):
                 async with asyncio.timeout(HOOK_LIMIT_S):
                     await hook()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a hook may raise anything; its death waits
+        except BaseException as error:  # a hook may raise anything; its death waits
+            if stops_us(error):
+                raise
             self._put_off[letter.death_id] = self._later(letter, error)
         else:
             self._put_off.pop(letter.death_id, None)

@@ -126,13 +126,14 @@ async def test_poison_is_recorded_and_no_hook_is_called_with_nothing(pipeline: P
 
 
 async def test_a_failing_hook_is_called_again_and_disturbs_no_other(pipeline: Pipeline, book: Book) -> None:
-    hook, other = Hook(ValueError("one"), SystemExit(2), KeyboardInterrupt()), Hook()
+    failures = ValueError("one"), SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError()
+    hook, other = Hook(*failures), Hook()
     await pipeline.enqueue(Work(), max_retry=0)
     await pipeline.enqueue(Chat(), max_retry=0)
     async with working(pipeline, dying(hook), dying(other, payload=Chat)):
-        await wait_until(lambda: len(hook.calls) == 4, describe="it is called until it works")
+        await wait_until(lambda: len(hook.calls) == 5, describe="it is called until it works")
         await all_buried(pipeline)
-        await stays_true(lambda: len(hook.calls) == 4, describe="and no more", during=0.2)
+        await stays_true(lambda: len(hook.calls) == 5, describe="and no more", during=0.2)
     assert len(other.calls) == 1
 
 
@@ -219,3 +220,18 @@ async def test_the_deaths_of_another_pool_are_left_to_its_workers(pipeline: Pipe
         await wait_until(lambda: book.rows, describe="the death in core is recorded")
     assert [letter.queue for letter in book.rows.values()] == ["default"]
     assert len(await pipeline.broker.dead_letters(["summary"], 10)) == 1
+
+
+async def test_a_death_behind_many_that_are_left_to_another_worker_is_taken_care_of(
+    pipeline: Pipeline, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "BATCH", 3)
+    hand = Hand(pipeline.broker)
+    for _ in range(10):
+        await pipeline.enqueue(Chat())
+        await hand.run(Skip("pointless"), "chat_attachment")
+    await pipeline.enqueue(Work(), max_retry=0)
+    async with working(pipeline, dying(Hook())):
+        await wait_until(lambda: book.rows, describe="the death of our type is recorded")
+    assert [letter.record["type"] for letter in book.rows.values()] == [Work.spec.type]
+    assert await unburied(pipeline) == 10

@@ -82,6 +82,15 @@ async def test_a_failing_step_is_said_once_and_repeated_until_it_works() -> None
     ]
 
 
+async def test_a_step_that_was_cancelled_by_itself_failed_like_any_other() -> None:
+    duty = Duty()
+    duty.error = asyncio.CancelledError()
+    looper = Looper("duty", duty.tick)
+    looper.start()
+    await wait_until(lambda: duty.steps >= 2, describe="it is tried again")
+    await looper.stop()
+
+
 async def test_stopping_lets_a_step_end() -> None:
     inside, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
