@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from pipeline.backends.redis.server import Server
-from pipeline.errors import StoreUnavailable
 from pipeline.outage import Outage
 
 Listener = Callable[[], None]
@@ -83,7 +82,7 @@ class Control:
                         message = await self._server.next_hint(hints)
                         if message is not None:
                             self._call(message)
-            except StoreUnavailable as error:
+            except Exception as error:  # noqa: BLE001 - hints come again, whatever a listener or the server says
                 await asyncio.sleep(self._outage.failed(error))
 
     def _call(self, hint: str) -> None:
