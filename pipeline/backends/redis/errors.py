@@ -1,5 +1,6 @@
 """What Redis says, as errors of the port."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -16,6 +17,9 @@ REFUSED: Final = {
     "MASTERDOWN": "its link to the primary is down",
     "CLUSTERDOWN": "the cluster is not complete",
     "TRYAGAIN": "slots are moving",
+    "ASK": "slots are moving",
+    "MOVED": "slots are moving, or it is a node of a Cluster: then STREAMLANE_REDIS_URL begins with cluster://",
+    "This instance has cluster support disabled": "it is no Cluster: STREAMLANE_REDIS_URL begins with redis://",
     "NOREPLICAS": "too few replicas follow",
     "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
     "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
@@ -24,6 +28,8 @@ REFUSED: Final = {
     "BUSY": "a script runs there for too long",
     "UNBLOCKED": "it takes another role",
 }
+KNOWN: Final = frozenset((*FULL, *REFUSED))
+WORD: Final = re.compile(rf"(?:^|-|\(['\"])({'|'.join(KNOWN)})\b")
 MAY_NOT: Final = ("ACL failure in script", "The user executing the script can't")
 """What a user without a right hears who asks in a script: Valkey, Redis."""
 UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
@@ -62,28 +68,15 @@ def store_errors() -> Iterator[None]:
 
 
 def _code(error: Exception, text: str) -> str:
-    """Return the first word of a refusal; redis-py takes some words away and has a class for them instead."""
-    match error:
-        case exceptions.OutOfMemoryError():
-            return "OOM"
-        case exceptions.ReadOnlyError():
-            return "READONLY"
-        case exceptions.BusyLoadingError():
-            return "LOADING"
-        case exceptions.MasterDownError():
-            return "MASTERDOWN"
-        case exceptions.AskError():  # or MovedError
-            return "TRYAGAIN"
-        case exceptions.ClusterDownError():
-            return "CLUSTERDOWN"
-        case exceptions.NoPermissionError():
-            return "NOPERM"
-        case exceptions.AuthenticationError():
-            return "WRONGPASS"
-        case _:
-            if text.startswith(MAY_NOT):
-                return "NOPERM"
-            for word in (*FULL, *REFUSED):
-                if text.startswith(word) or f"-{word} " in text:
-                    return word
-            return "OOM" if "'maxmemory'" in text else ""
+    """Return the word that a refusal begins with. redis-py keeps some of them apart from the text, and puts words of its
+    own before what is said in a pipeline.
+    """
+    if (apart := getattr(error, "status_code", None)) in KNOWN:
+        return str(apart)
+    if isinstance(error, exceptions.AuthenticationError):
+        return "WRONGPASS"
+    if any(words in text for words in MAY_NOT):
+        return "NOPERM"
+    if found := WORD.search(text):
+        return found[1]
+    return "OOM" if "'maxmemory'" in text else ""
