@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any, Final, NoReturn, TypeAlias
-from urllib.parse import urlsplit
 
 import structlog
 from faststream import FastStream
@@ -33,7 +32,6 @@ from faststream.specification import AsyncAPI
 from faststream.specification.asyncapi.utils import to_camelcase
 from faststream.specification.schema import BrokerSpec, Message, Operation, SubscriberSpec
 from faststream.specification.schema.bindings import ChannelBinding, redis
-from pydantic import SecretStr
 from pydantic.json_schema import models_json_schema
 
 from contracts.jobs import JobPayload, types_of
@@ -45,10 +43,11 @@ from pipeline.config import Settings, load
 from pipeline.errors import ConfigurationError, StoreUnavailable
 from pipeline.handlers import Handler
 from pipeline.looper import Tick
-from pipeline.runtime import NO_DUTIES, SIGNALS, Pipeline, end_stalled, exit_code, stream_of
+from pipeline.runtime import NO_DUTIES, SIGNALS, Pipeline, address_of, end_stalled, exit_code, stream_of
 from pipeline.worker.crew import Crew
 
 SOMEWHERE: Final = "redis://localhost:6379"
+UNSET: Final = "STREAMLANE_REDIS_URL is not set: the same queues lie in a file of this machine"
 MISCONFIGURED: Final = 2
 BESIDE: Final = "for anything else, app.add_broker(…) takes a broker of FastStream"
 
@@ -280,22 +279,15 @@ class Document(AsyncAPI):
         """See `AsyncAPI`. Raises ConfigurationError when the environment cannot be used."""
         for broker in self.brokers:
             if isinstance(broker, CrewBroker):
-                url, about = _server((broker.settings or load()).redis_url)
-                broker.specification.url, broker.specification.description = [url], about
+                where = address_of(broker.settings or load())
+                broker.specification.url = [where or SOMEWHERE]
+                broker.specification.description = "STREAMLANE_REDIS_URL" if where else UNSET
         found: Any = super().to_specification()
         for message in found.components.messages.values():
             message.correlationId = None
         for channel in found.channels.values():
             channel.parameters = _literal(channel.address)
         return found
-
-
-def _server(url: SecretStr | None) -> tuple[str, str]:
-    """Return where Redis is, without anything secret, and what there is to say of it."""
-    if url is None:
-        return SOMEWHERE, "STREAMLANE_REDIS_URL is not set: the same queues lie in a file of this machine"
-    parts = urlsplit(url.get_secret_value())
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", "STREAMLANE_REDIS_URL"
 
 
 def _literal(address: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from contracts.jobs import types_of
 from contracts.topology import QUEUES, weights
 from contracts.topology import pool as known_pool
 from pipeline.backends.lite.broker import LiteBroker
+from pipeline.backends.redis.address import parse
 from pipeline.backends.redis.keys import Keys
 from pipeline.broker import Broker
 from pipeline.client import Producer
@@ -213,6 +214,11 @@ def exit_code(crew: Crew) -> int:
 def stream_of(settings: Settings, queue: str) -> str:
     """Return the name of the stream in which Redis keeps a queue. Raises UnknownNameError."""
     return Keys(settings.namespace).stream(queue)
+
+
+def address_of(settings: Settings) -> str:
+    """Return where Redis is, without user and password; "" where it is not used. Raises ConfigurationError."""
+    return str(parse(settings)) if settings.redis_url else ""
 
 
 async def _broker(settings: Settings) -> Broker:

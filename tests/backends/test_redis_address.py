@@ -3,6 +3,7 @@
 import pytest
 from pipeline.backends.redis.address import parse
 from pipeline.config import load
+from pipeline.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -18,3 +19,27 @@ from pipeline.config import load
 )
 def test_the_address_is_shown_without_user_and_password(url: str, shown: str) -> None:
     assert str(parse(load(redis_url=url))) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://app:s3cr/et@host:6379/0",
+        "redis://:s3cr#et@host",
+        "redis://host:6379/s3cr",
+        "redis://host:99999",
+        "redis://host:0",
+        "redis://host:²/0",
+        "redis://[::1/0",
+        "redis://host:6379/0/1",
+        "redis://host:6379?db=3",
+        "redis://one,two/0",
+        "sentinel://one/main/0/1",
+        "unix:///run/redis.sock?db=s3cr",
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_and_nothing_secret_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="STREAMLANE_REDIS_URL") as refused:
+        parse(load(redis_url=url))
+    assert "s3cr" not in str(refused.value)
+    assert "et@" not in str(refused.value)

@@ -25,6 +25,7 @@ from faststream.exceptions import FeatureNotSupportedException
 from faststream.specification.asyncapi.v3_0_0.schema import ApplicationSchema
 from pipeline import Context, Pipeline, worker_app
 from pipeline.config import Settings
+from pipeline.errors import ConfigurationError
 from pipeline.faststream_app import CrewBroker, PoolSubscriber
 from pipeline.testing import Scripted
 
@@ -32,7 +33,7 @@ from tests.support.jobs import Work, for_ever, handles, record
 from tests.support.waiting import stays_true, wait_until
 from tests.support.work import apart
 
-REDIS = "redis://worker:secret@redis.example:6380/3?password=secret"
+REDIS = "redis://worker:secret@redis.example:6380/3"
 
 
 def document(app: FastStream) -> dict[str, Any]:
@@ -309,6 +310,15 @@ def test_the_server_is_named_without_what_is_secret(monkeypatch: pytest.MonkeyPa
     (server,) = said["servers"].values()
     assert (server["host"], server["pathname"], server["protocol"]) == ("redis.example:6380", "/3", "redis")
     assert "secret" not in str(said)
+
+
+@pytest.mark.parametrize("url", [f"{REDIS}?password=secret", "redis://app:sec/ret@redis.example:6380/3"])
+def test_an_address_that_cannot_be_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("STREAMLANE_REDIS_URL", url)
+    with apart(), pytest.raises(ConfigurationError):
+        document(worker_app(pools=["ks"], handlers=[]))
 
 
 def test_the_options_of_an_entry_are_all_described() -> None:

@@ -22,6 +22,8 @@ PORTS: Final = {
     "clusters": 6379,
 }
 
+ESCAPES: Final = "in a password / is written %2F, ? %3F and # %23"
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -58,38 +60,41 @@ def parse(settings: Settings) -> Address:
     """Read `redis_url` and what belongs to it. Raises ConfigurationError without repeating the password."""
     if settings.redis_url is None:
         raise ConfigurationError("STREAMLANE_REDIS_URL is not set")
-    url = urlsplit(settings.redis_url.get_secret_value())
+    try:
+        url = urlsplit(settings.redis_url.get_secret_value())
+    except ValueError:
+        raise _wrong("it is no URL, as in redis://localhost:6379/0") from None
     options: dict[str, Any] = {}
     place = url.netloc
     if "@" in place:
         login, place = place.rsplit("@", 1)
         user, _, password = login.partition(":")
         options |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    parts = [part for part in url.path.split("/") if part]
     if url.scheme == "unix":
         query = dict(pair.split("=", 1) for pair in url.query.split("&") if "=" in pair)
-        return Address("redis", (), options | {"db": _number(query.get("db", "0"))}, path=unquote(url.path))
+        return Address("redis", (), options | {"db": _database(query.get("db", "0"))}, path=unquote(url.path))
     if url.scheme not in PORTS:
-        raise ConfigurationError(
-            f"STREAMLANE_REDIS_URL: unknown scheme {url.scheme!r}; there are unix, {', '.join(sorted(PORTS))}"
-        )
+        raise _wrong(f"unknown scheme {url.scheme!r}; there are unix, {', '.join(sorted(PORTS))}")
     kind = url.scheme.removesuffix("s") if url.scheme not in {"redis", "rediss"} else "redis"
     if url.scheme.endswith("ss") or (url.scheme.endswith("s") and kind != "redis"):
         options |= _tls(settings)
     hosts = tuple(_host(one, PORTS[url.scheme]) for one in place.split(",") if one)
     if not hosts:
-        raise ConfigurationError("STREAMLANE_REDIS_URL names no host, as in redis://localhost:6379/0")
+        raise _wrong("it names no host, as in redis://localhost:6379/0")
+    if kind == "redis" and len(hosts) > 1:
+        raise _wrong("one server has one host; several belong to sentinel:// or cluster://")
+    parts = [part for part in url.path.split("/") if part]
     service = ""
     if kind == "sentinel":
         if not parts:
-            raise ConfigurationError(
-                "STREAMLANE_REDIS_URL names no service, as in sentinel://host:26379/mymaster/0"
-            )
+            raise _wrong("it names no service, as in sentinel://host:26379/mymaster/0")
         service = parts.pop(0)
+    if parts[1:] or url.query or url.fragment:
+        raise _wrong(f"nothing comes after the database; {ESCAPES}")
     if kind == "cluster" and parts and parts != ["0"]:
-        raise ConfigurationError("STREAMLANE_REDIS_URL: a cluster has no databases but 0")
+        raise _wrong("a cluster has no databases but 0")
     if kind != "cluster":
-        options["db"] = _number(parts[0] if parts else "0")
+        options["db"] = _database(parts[0] if parts else "0")
     return Address(kind, hosts, options, service, server_name=settings.redis_server_name or "")
 
 
@@ -114,10 +119,16 @@ def _host(text: str, port: int) -> tuple[str, int]:
         number = rest.removeprefix(":")
     else:
         name, _, number = text.partition(":")
-    return unquote(name), _number(number) if number else port
+    if number and not (number.isdecimal() and 0 < int(number) < 65536):
+        raise _wrong(f"a port is a number from 1 to 65535; {ESCAPES}")
+    return unquote(name), int(number or port)
 
 
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise ConfigurationError(f"STREAMLANE_REDIS_URL: {text[:20]!r} is not a number")
+def _database(text: str) -> int:
+    if not text.isdecimal():
+        raise _wrong(f"a database is a number; {ESCAPES}")
     return int(text)
+
+
+def _wrong(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"STREAMLANE_REDIS_URL: {problem}")
