@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from contracts.states import JobState
+from contracts.topology import QUEUES, home
 from pipeline.backends.redis.broker import RedisBroker
+from pipeline.backends.redis.keys import Keys
 from pipeline.broker import Delivery
 from pipeline.config import load
 from pipeline.errors import StoreUnavailable
@@ -233,3 +235,44 @@ async def test_a_hint_reaches_every_worker_whichever_node_it_listens_at(cluster:
     finally:
         for store in stores:
             await store.close()
+
+
+@pytest.fixture
+async def loose() -> AsyncIterator[Cluster]:
+    """A cluster whose nodes serve what they have though others are lost."""
+    async with Cluster(cluster_require_full_coverage="no") as started:
+        yield started
+
+
+async def test_hints_come_again_from_another_node_when_the_one_they_came_from_is_lost(loose: Cluster) -> None:
+    store, heard = await RedisBroker.open(load(redis_url=loose.url)), list[float]()
+    try:
+        store.on_signal(lambda: heard.append(asyncio.get_running_loop().time()))
+        await wait_until(lambda: heard, describe="it listens")
+        heard.clear()
+        lost = loose.home_of("")
+        heir = next(node for node in loose.servers if node is not lost)
+        await asyncio.to_thread(loose.move, "", heir)
+        lost.kill()
+        await wait_until(lambda: heard, describe="it listens again", timeout=FAILOVER_S)
+    finally:
+        await store.close()
+
+
+async def test_the_leases_at_a_node_are_renewed_though_another_is_lost(loose: Cluster) -> None:
+    store = await RedisBroker.open(load(redis_url=loose.url))
+    try:
+        hand = Hand(store)
+        lost = loose.home_of(CORE)
+        queue = next(name for name in QUEUES if loose.home_of(Keys().prefix(home(name))) is not lost)
+        await store.enqueue([new(), new(queue=queue)])
+        held = [await hand.take_one(), await hand.take_one(queue)]
+        await stays_true(lambda: True, describe="time passes", during=1)
+        lost.kill()
+        with pytest.raises(StoreUnavailable):
+            await hand.renewing(held)
+        with loose.home_of(Keys().stream(queue)).client() as client:
+            (entry,) = client.xpending_range(Keys().stream(queue), home(queue), "-", "+", 1)
+        assert entry["time_since_delivered"] < 1000
+    finally:
+        await store.close()

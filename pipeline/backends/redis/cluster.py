@@ -89,7 +89,8 @@ class Nodes:
         return self._clients[self._slots.owner(("GET", key))]
 
     async def any(self) -> Any:
-        """Return the client of a node. Raises RedisError."""
+        """Return the client of a node that answers. Raises RedisError; the next call may find another."""
+        await self.send("PING", "")
         return await self.at("")
 
     async def aclose(self) -> None:

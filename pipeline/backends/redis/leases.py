@@ -9,6 +9,7 @@ from redis.exceptions import NoScriptError
 from contracts.topology import home
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.connecting import close_thread_client, thread_client
+from pipeline.backends.redis.deliveries import token
 from pipeline.backends.redis.errors import store_errors
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
@@ -23,24 +24,34 @@ class RedisLeases:
     """A connection for the lease thread."""
 
     def __init__(self, address: Address, keys: Keys) -> None:
-        self._keys = keys
+        self._keys, self._several = keys, address.kind == "cluster"
         self._client: Any = thread_client(address, LIMIT_S)
         self._in_use = threading.Lock()
 
     def renew(self, deliveries: Sequence[Delivery]) -> list[LeaseState]:
-        """Refresh the leases that are still ours. Raises StoreUnavailable within a second."""
+        """Refresh the leases that are still ours. Raises StoreUnavailable within a second; in a Cluster after every home was
+        tried, for the node of another one may answer.
+        """
         states: dict[int, LeaseState] = {}
+        failed: StoreUnavailable | None = None
         by_home: dict[str, list[int]] = {}
         for index, one in enumerate(deliveries):
             by_home.setdefault(home(one.queue), []).append(index)
-        with self._in_use, store_errors():
+        with self._in_use:
             if self._client is None:
                 raise StoreUnavailable("the connection of the leases was closed by this process")
             for name, indexes in by_home.items():
-                for first in range(0, len(indexes), AT_ONCE):
-                    some = indexes[first : first + AT_ONCE]
-                    said = self._run(self._keys.prefix(name), [deliveries[index] for index in some])
-                    states |= zip(some, map(LeaseState, said), strict=True)
+                try:
+                    for first in range(0, len(indexes), AT_ONCE):
+                        some = indexes[first : first + AT_ONCE]
+                        said = self._run(self._keys.prefix(name), [deliveries[index] for index in some])
+                        states |= zip(some, map(LeaseState, said), strict=True)
+                except StoreUnavailable as error:
+                    failed = error
+                    if not self._several:
+                        break
+        if failed is not None:
+            raise failed
         return [states[index] for index in range(len(deliveries))]
 
     def close(self) -> None:
@@ -52,9 +63,10 @@ class RedisLeases:
 
     def _run(self, key: str, deliveries: Sequence[Delivery]) -> list[str]:
         renew = script("renew_leases")
-        args = [part for one in deliveries for part in (one.queue, one.entry, one.job_id, one.consumer)]
-        try:
-            said: list[str] = self._client.execute_command("EVALSHA", renew.digest, 1, key, *args)
-        except NoScriptError:  # it has not run
-            said = self._client.execute_command("EVAL", renew.text, 1, key, *args)
+        args = [part for one in deliveries for part in token(one)]
+        with store_errors():
+            try:
+                said: list[str] = self._client.execute_command("EVALSHA", renew.digest, 1, key, *args)
+            except NoScriptError:  # it has not run
+                said = self._client.execute_command("EVAL", renew.text, 1, key, *args)
         return said
