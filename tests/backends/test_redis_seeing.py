@@ -7,6 +7,7 @@ from pipeline import cursors
 from pipeline.backends.redis import listing
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
+from pipeline.broker import CancelOutcome
 from pipeline.clock import now_ms
 from pipeline.errors import CursorInvalid
 from pipeline.records import ANY, TaskFilter
@@ -164,6 +165,7 @@ async def test_an_id_that_lives_in_one_home_and_ended_in_another_lives(store: Re
     found = await store.job("one")
     assert found is not None
     assert found.job.queue == "wiki"
+    assert await store.cancel(["one", "none"]) == [CancelOutcome.CANCELLED, CancelOutcome.NOT_FOUND]
 
 
 async def test_what_is_counted_needs_no_group_and_says_what_it_costs(store: RedisBroker) -> None:

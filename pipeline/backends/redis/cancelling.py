@@ -7,6 +7,7 @@ from contracts.fences import Coverage
 from contracts.jobs import Scope
 from contracts.states import WAITING, JobState
 from pipeline.backends.redis.keys import Keys, homes
+from pipeline.backends.redis.records import merged
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.broker import CancelOutcome, Retention, ScopeCancel
@@ -17,15 +18,14 @@ FENCE_MS: Final = Retention().fence_ms
 
 async def cancel(server: Server, keys: Keys, job_ids: Sequence[str]) -> list[CancelOutcome]:
     """Cancel what waits, tell what runs; every home is asked, for an id does not say where its job is."""
-    before: dict[str, str] = {}
+    before: dict[str, JobState] = {}
     for first in range(0, len(job_ids), AT_ONCE):
         some = job_ids[first : first + AT_ONCE]
         said = await joined(
             server.run(script("cancel_jobs"), keys.prefix(name), keys.control, *some) for name in homes()
         )
-        for states in said:
-            before |= {job_id: state for job_id, state in zip(some, states, strict=True) if state}
-    return [_outcome(before.get(job_id, "")) for job_id in job_ids]
+        before |= merged(some, said)
+    return [_outcome(before.get(job_id)) for job_id in job_ids]
 
 
 async def cancel_scope(
@@ -67,12 +67,11 @@ def _rows(coverage: Coverage) -> list[str]:
     return ["*" + ",".join(sorted(coverage.excluding))]
 
 
-def _outcome(before: str) -> CancelOutcome:
-    if not before:
+def _outcome(before: JobState | None) -> CancelOutcome:
+    if before is None:
         return CancelOutcome.NOT_FOUND
-    state = JobState(before)
-    if state is JobState.ACTIVE:
+    if before is JobState.ACTIVE:
         return CancelOutcome.SIGNALLED
-    if state in WAITING or state is JobState.CANCELLED:
+    if before in WAITING or before is JobState.CANCELLED:
         return CancelOutcome.CANCELLED
     return CancelOutcome.TOO_LATE

@@ -29,10 +29,17 @@ async def standing(server: Server, keys: Keys, ids: Sequence[str]) -> dict[str, 
     for first in range(0, len(ids), AT_ONCE):
         some = ids[first : first + AT_ONCE]
         said = await joined(server.run(script("read_states"), keys.prefix(name), *some) for name in homes())
-        for states in said:
-            for job_id, state in zip(some, states, strict=True):
-                if state and known.get(job_id, JobState.COMPLETED) in TERMINAL:
-                    known[job_id] = JobState(state)
+        known |= merged(some, said)
+    return known
+
+
+def merged(ids: Sequence[str], said: Sequence[Sequence[str]]) -> dict[str, JobState]:
+    """Return the states of the ids that are known in some home; where one lives counts more than where it ended."""
+    known: dict[str, JobState] = {}
+    for states in said:
+        for job_id, state in zip(ids, states, strict=True):
+            if state and known.get(job_id, JobState.COMPLETED) in TERMINAL:
+                known[job_id] = JobState(state)
     return known
 
 
