@@ -16,7 +16,7 @@ from typing import Protocol
 
 from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
-from contracts.states import ArchiveReason, JobState
+from contracts.states import WAITING, ArchiveReason, JobState
 from pipeline.clock import DAY_MS
 from pipeline.receipt import Receipt
 from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
@@ -79,6 +79,17 @@ class CancelOutcome(StrEnum):
     SIGNALLED = "signalled"
     TOO_LATE = "too_late"
     NOT_FOUND = "not_found"
+
+    @classmethod
+    def of(cls, before: JobState | None) -> "CancelOutcome":
+        """Return what a cancel does to a job in this state."""
+        if before is None:
+            return cls.NOT_FOUND
+        if before is JobState.ACTIVE:
+            return cls.SIGNALLED
+        if before in WAITING or before is JobState.CANCELLED:
+            return cls.CANCELLED
+        return cls.TOO_LATE
 
 
 @dataclass(frozen=True, slots=True)

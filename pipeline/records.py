@@ -1,8 +1,9 @@
 """What is seen of jobs, queues and workers, by people and tools."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
@@ -108,3 +109,14 @@ class WorkerBeat:
     state: str
     pools: tuple[PoolBeat, ...]
     seen_at: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> "WorkerBeat":
+        """Return what a worker said as JSON. A newer one may say more than we know."""
+        said = _known(cls, json.loads(text))
+        pools = tuple(PoolBeat(**_known(PoolBeat, pool)) for pool in said["pools"])
+        return cls(**said | {"pools": pools})
+
+
+def _known(kind: type[PoolBeat | WorkerBeat], said: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: said[field.name] for field in fields(kind) if field.name in said}

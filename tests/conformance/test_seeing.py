@@ -1,5 +1,6 @@
 """What people and tools see: one job, pages that survive what changes under them, figures a queue."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -247,3 +248,18 @@ async def test_a_worker_that_says_nothing_any_more_is_no_longer_listed(store: Br
         return await store.workers() == []
 
     await wait_until(gone, describe="its time is over")
+
+
+async def test_a_worker_of_a_newer_version_is_listed_though_it_says_more(store: Broker) -> None:
+    @dataclass(frozen=True)
+    class NewerPool(PoolBeat):
+        mood: str = "good"
+
+    @dataclass(frozen=True)
+    class Newer(WorkerBeat):
+        mood: str = "good"
+
+    pools = (NewerPool("core", 8, 3, {"default": 1}),)
+    await store.heartbeat(Newer("w1", "host", 4711, now_ms(), "running", pools), 60_000)
+    (seen,) = await store.workers()
+    assert (seen.worker, seen.pools) == ("w1", (PoolBeat("core", 8, 3, {"default": 1}),))

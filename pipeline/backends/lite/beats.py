@@ -2,10 +2,9 @@
 
 import json
 from dataclasses import asdict, replace
-from typing import Any
 
 from pipeline.backends.lite.transaction import Snapshot, Transaction
-from pipeline.records import PoolBeat, WorkerBeat
+from pipeline.records import WorkerBeat
 
 
 def beat(transaction: Transaction, said: WorkerBeat, ttl_ms: int) -> None:
@@ -21,9 +20,4 @@ def forget(transaction: Transaction, worker: str) -> None:
 
 def living(snapshot: Snapshot) -> list[WorkerBeat]:
     """Return the workers whose last word still counts."""
-    return [_beat(json.loads(row["beat"])) for row in snapshot.run("select_workers", now=snapshot.now)]
-
-
-def _beat(fields: dict[str, Any]) -> WorkerBeat:
-    pools = tuple(PoolBeat(**pool) for pool in fields.pop("pools"))
-    return WorkerBeat(**fields, pools=pools)
+    return [WorkerBeat.read(row["beat"]) for row in snapshot.run("select_workers", now=snapshot.now)]

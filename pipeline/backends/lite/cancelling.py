@@ -22,7 +22,7 @@ def cancel(transaction: Transaction, job_ids: Sequence[str]) -> list[CancelOutco
     """Cancel what waits, tell what runs; a repeat says the same again."""
     known = standing(transaction, job_ids)
     _stop(transaction, transaction.run("select_live", ids=array(job_ids)).fetchall(), ENDLESS)
-    return [_outcome(known.get(job_id)) for job_id in job_ids]
+    return [CancelOutcome.of(known.get(job_id)) for job_id in job_ids]
 
 
 def cancel_scope(
@@ -62,13 +62,3 @@ def _stop(transaction: Transaction, rows: Sequence[sqlite3.Row], cut: int) -> No
 
 def _rooted(row: sqlite3.Row) -> int:
     return int(json.loads(row["rerun"])["root_at"]) if row["rerun"] is not None else 0
-
-
-def _outcome(before: JobState | None) -> CancelOutcome:
-    if before is None:
-        return CancelOutcome.NOT_FOUND
-    if before is JobState.ACTIVE:
-        return CancelOutcome.SIGNALLED
-    if before in WAITING or before is JobState.CANCELLED:
-        return CancelOutcome.CANCELLED
-    return CancelOutcome.TOO_LATE

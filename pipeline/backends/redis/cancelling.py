@@ -5,7 +5,7 @@ from typing import Final
 
 from contracts.fences import Coverage
 from contracts.jobs import Scope
-from contracts.states import WAITING, JobState
+from contracts.states import JobState
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.records import merged
 from pipeline.backends.redis.scripts import script
@@ -25,7 +25,7 @@ async def cancel(server: Server, keys: Keys, job_ids: Sequence[str]) -> list[Can
             server.run(script("cancel_jobs"), keys.prefix(name), keys.control, *some) for name in homes()
         )
         before |= merged(some, said)
-    return [_outcome(before.get(job_id)) for job_id in job_ids]
+    return [CancelOutcome.of(before.get(job_id)) for job_id in job_ids]
 
 
 async def cancel_scope(
@@ -65,13 +65,3 @@ def _rows(coverage: Coverage) -> list[str]:
     if coverage.only is not None:
         return sorted(coverage.only)
     return ["*" + ",".join(sorted(coverage.excluding))]
-
-
-def _outcome(before: JobState | None) -> CancelOutcome:
-    if before is None:
-        return CancelOutcome.NOT_FOUND
-    if before is JobState.ACTIVE:
-        return CancelOutcome.SIGNALLED
-    if before in WAITING or before is JobState.CANCELLED:
-        return CancelOutcome.CANCELLED
-    return CancelOutcome.TOO_LATE

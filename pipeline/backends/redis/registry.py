@@ -1,13 +1,12 @@
 """The worker processes that live, by the server's clock."""
 
 import json
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
-from pipeline.records import PoolBeat, WorkerBeat
+from pipeline.records import WorkerBeat
 
 
 async def heartbeat(server: Server, keys: Keys, beat: WorkerBeat, ttl_ms: int) -> None:
@@ -36,6 +35,4 @@ async def prune(server: Server, keys: Keys) -> int:
 
 def _beat(said: str) -> WorkerBeat:
     at, _, text = said.partition(" ")
-    fields: dict[str, Any] = json.loads(text)
-    pools = tuple(PoolBeat(**pool) for pool in fields.pop("pools"))
-    return WorkerBeat(**fields | {"pools": pools, "seen_at": int(at)})
+    return replace(WorkerBeat.read(text), seen_at=int(at))
