@@ -6,10 +6,12 @@ who reads it, so nothing has to be drained.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 
 class Lane(StrEnum):
@@ -120,6 +122,14 @@ def home(name: str) -> str:
     """Return the hash tag and group of a queue: its first pool, whoever reads it today. Raises UnknownNameError."""
     found = queue(name)
     return found.home or found.pool
+
+
+def by_home(items: Iterable[T], queue_of: Callable[[T], str]) -> dict[str, list[T]]:
+    """Return the items of each home, in their order. Raises UnknownNameError."""
+    found: dict[str, list[T]] = {}
+    for item in items:
+        found.setdefault(home(queue_of(item)), []).append(item)
+    return found
 
 
 def weights(pool_name: str) -> Mapping[str, int]:

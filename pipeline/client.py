@@ -11,7 +11,7 @@ from contracts.identity import new_id
 from contracts.jobs import Job, JobPayload, JobSpec, Unique
 from contracts.options import CHECKS, check_kind
 from contracts.states import JobState
-from contracts.topology import QUEUES, home
+from contracts.topology import QUEUES, by_home, home
 from pipeline.broker import Broker, NewJob
 from pipeline.config import Settings
 from pipeline.errors import (
@@ -146,19 +146,16 @@ class Producer:
             PayloadTooLarge, PayloadInvalid, ConfigurationError: one cannot be accepted as it is; nothing was sent.
         """
         news = [self._prepare(item if isinstance(item, Enqueue) else Enqueue(item)) for item in items]
-        by_home: dict[str, list[int]] = {}
-        for index, new in enumerate(news):
-            by_home.setdefault(home(new.job.queue), []).append(index)
         receipts: list[Receipt | None] = [None] * len(news)
         failed: StoreUnavailable | None = None
-        for indexes in by_home.values():
+        for places in by_home(range(len(news)), lambda place: news[place].job.queue).values():
             try:
-                for index, receipt in zip(
-                    indexes, await self._broker.enqueue([news[i] for i in indexes]), strict=True
-                ):
-                    receipts[index] = receipt
+                stored = await self._broker.enqueue([news[place] for place in places])
             except StoreUnavailable as error:
                 failed = error
+            else:
+                for place, receipt in zip(places, stored, strict=True):
+                    receipts[place] = receipt
         if failed is not None:
             raise PartialEnqueue(receipts, [new.job.id for new in news], failed) from failed
         return [receipt for receipt in receipts if receipt is not None]

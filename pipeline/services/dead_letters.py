@@ -16,7 +16,7 @@ import structlog
 from contracts.identity import new_id
 from contracts.jobs import payload_type
 from contracts.states import ArchiveReason
-from contracts.topology import home
+from contracts.topology import by_home
 from pipeline.broker import Broker, DeadLetter
 from pipeline.errors import StoreUnavailable
 from pipeline.failure import describe, stack
@@ -54,9 +54,7 @@ class DeadLetters:
         self._ledger, self._only = ledger, only
         self._owner = new_id()
         self._queues = tuple(queues)
-        self._homes: dict[str, list[str]] = {}
-        for queue in queues:
-            self._homes.setdefault(home(queue), []).append(queue)
+        self._homes = by_home(queues, str)
         self._put_off: dict[str, tuple[int, float]] = {}
 
     async def tick(self) -> float:

@@ -97,6 +97,11 @@ def test_no_queue_leaves_its_home() -> None:
     assert {name: topology.home(name) for name in QUEUES} == at_home
 
 
+def test_what_belongs_together_lies_in_one_home_in_its_order() -> None:
+    found = topology.by_home([3, 1, 2], {1: "wiki", 2: "default", 3: "chat_attachment"}.__getitem__)
+    assert found == {"core": [3, 2], "wiki": [1]}
+
+
 def test_a_queue_that_moves_is_read_by_the_other_pool_and_stays_at_home() -> None:
     with moved({"default": "wiki"}):
         assert topology.weights("core") == {"chat_attachment": 3}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from contracts.states import JobState
-from contracts.topology import QUEUES, home
+from contracts.topology import QUEUES, by_home
 from pipeline.backends.lite.ending import remove
 from pipeline.backends.lite.transaction import Transaction, array
 from pipeline.broker import Pruned, Retention
@@ -43,11 +43,8 @@ def _jobs(transaction: Transaction, statement: str, state: JobState, *, before: 
 
 def _surplus(transaction: Transaction, most: int) -> int:
     """Remove archived jobs beyond the newest `most` of each home."""
-    homes: dict[str, list[str]] = {}
-    for queue in QUEUES:
-        homes.setdefault(home(queue), []).append(queue)
     removed = 0
-    for queues in map(array, homes.values()):
+    for queues in map(array, by_home(QUEUES, str).values()):
         (archived,) = transaction.run("count_archived", queues=queues).fetchone()
         if archived > most:
             limit = min(archived - most, AT_ONCE)

@@ -6,7 +6,7 @@ from typing import Final, Self, TypeVar
 from contracts.fences import Coverage
 from contracts.jobs import Scope
 from contracts.states import JobState
-from contracts.topology import home
+from contracts.topology import by_home
 from pipeline.backends.redis import (
     cancelling,
     dead_letters,
@@ -82,7 +82,7 @@ class RedisBroker:
         return broker
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        asked = by_home(jobs, lambda new: new.job.queue)
+        asked = by_home(range(len(jobs)), lambda place: jobs[place].job.queue)
         said = [enqueuing.encode(new) for new in jobs]
         answers = await joined(
             self._arrivals[name].ask([said[i] for i in places]) for name, places in asked.items()
@@ -90,7 +90,7 @@ class RedisBroker:
         return in_order(asked, answers)
 
     async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
-        asked = by_home(wants, lambda want: want[0])
+        asked = by_home(range(len(wants)), lambda place: wants[place][0])
         claims = (
             deliveries.claim(
                 self._server, self._keys, name, consumer, [wants[i] for i in places], self._claiming
@@ -114,7 +114,7 @@ class RedisBroker:
         return RedisLeases(self._address, self._keys)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[JobState | None]:
-        asked = by_home(settlements, lambda one: one.delivery.queue)
+        asked = by_home(range(len(settlements)), lambda place: settlements[place].delivery.queue)
         answers = await joined(
             deliveries.settle(self._server, self._keys, name, [settlements[i] for i in places])
             for name, places in asked.items()
@@ -122,7 +122,7 @@ class RedisBroker:
         return in_order(asked, answers)
 
     async def release(self, deliveries_: Sequence[Delivery]) -> int:
-        asked = by_home(deliveries_, lambda one: one.queue)
+        asked = by_home(range(len(deliveries_)), lambda place: deliveries_[place].queue)
         return sum(
             await joined(
                 deliveries.release(self._server, self._keys, name, [deliveries_[i] for i in places])
@@ -245,16 +245,7 @@ class RedisBroker:
         return Promoted(moved, due)
 
 
-T = TypeVar("T")
 R = TypeVar("R")
-
-
-def by_home(items: Sequence[T], queue: Callable[[T], str]) -> dict[str, list[int]]:
-    """Return the places of the items of each home."""
-    found: dict[str, list[int]] = {}
-    for place, item in enumerate(items):
-        found.setdefault(home(queue(item)), []).append(place)
-    return found
 
 
 def in_order(asked: dict[str, list[int]], answers: Sequence[Sequence[R]]) -> list[R]:

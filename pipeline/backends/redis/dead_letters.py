@@ -1,11 +1,10 @@
 """Deaths that nobody has recorded yet."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Final
 
 from contracts.states import ArchiveReason
-from contracts.topology import home
+from contracts.topology import by_home
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.records import fields
 from pipeline.backends.redis.scripts import script
@@ -17,8 +16,9 @@ AT_ONCE: Final = 300
 
 async def oldest(server: Server, keys: Keys, queues: Sequence[str], limit: int) -> list[DeadLetter]:
     """Return the oldest deaths in these queues."""
-    asked = groupby(sorted(queues, key=home), home)
-    said = await joined([_oldest(server, keys.prefix(name), tuple(some), limit) for name, some in asked])
+    said = await joined(
+        _oldest(server, keys.prefix(name), some, limit) for name, some in by_home(queues, str).items()
+    )
     letters = [letter for some in said for letter in some]
     return sorted(letters, key=lambda letter: letter.died_at)[:limit]
 

@@ -27,7 +27,7 @@ the job's hash otherwise. Lua builds the keys of single jobs from the prefix by 
 
 from dataclasses import dataclass
 
-from contracts.topology import QUEUES, home
+from contracts.topology import QUEUES, by_home, home
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,4 @@ class Keys:
 
 def homes() -> dict[str, tuple[str, ...]]:
     """Return the queues of each home, in registry order."""
-    found: dict[str, list[str]] = {}
-    for name in QUEUES:
-        found.setdefault(home(name), []).append(name)
-    return {name: tuple(queues) for name, queues in found.items()}
+    return {name: tuple(queues) for name, queues in by_home(QUEUES, str).items()}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from redis.exceptions import NoScriptError
 
-from contracts.topology import home
+from contracts.topology import by_home
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.connecting import close_thread_client, thread_client
 from pipeline.backends.redis.deliveries import token
@@ -34,17 +34,16 @@ class RedisLeases:
         """
         states: dict[int, LeaseState] = {}
         failed: StoreUnavailable | None = None
-        by_home: dict[str, list[int]] = {}
-        for index, one in enumerate(deliveries):
-            by_home.setdefault(home(one.queue), []).append(index)
         with self._in_use:
             if self._client is None:
                 raise StoreUnavailable("the connection of the leases was closed by this process")
-            for name, indexes in by_home.items():
+            for name, places in by_home(
+                range(len(deliveries)), lambda place: deliveries[place].queue
+            ).items():
                 try:
-                    for first in range(0, len(indexes), AT_ONCE):
-                        some = indexes[first : first + AT_ONCE]
-                        said = self._run(self._keys.prefix(name), [deliveries[index] for index in some])
+                    for first in range(0, len(places), AT_ONCE):
+                        some = places[first : first + AT_ONCE]
+                        said = self._run(self._keys.prefix(name), [deliveries[place] for place in some])
                         states |= zip(some, map(LeaseState, said), strict=True)
                 except StoreUnavailable as error:
                     failed = error
@@ -52,7 +51,7 @@ class RedisLeases:
                         break
         if failed is not None:
             raise failed
-        return [states[index] for index in range(len(deliveries))]
+        return [states[place] for place in range(len(deliveries))]
 
     def close(self) -> None:
         """Close the connection. Idempotent."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contracts.topology import home
+from contracts.topology import by_home, home
 from pipeline.backends.redis.control import Wakeups
 from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
@@ -26,10 +26,7 @@ class Waiting:
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         """Return True when one of these queues may have jobs to claim. Raises StoreUnavailable."""
-        by_home: dict[str, list[str]] = {}
-        for queue in queues:
-            by_home.setdefault(home(queue), []).append(queue)
-        groups = [tuple(group) for group in by_home.values()]
+        groups = [tuple(group) for group in by_home(queues, str).values()]
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         while True:
