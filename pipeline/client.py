@@ -1,6 +1,7 @@
 """Producing: from a payload and its options to an enqueued job."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
@@ -27,7 +28,10 @@ from pipeline.errors import (
 )
 from pipeline.receipt import Receipt
 
-WAIT_POLL_S: Final = 0.02
+SHORTEST_POLL_S: Final = 0.02
+LONGEST_POLL_S: Final = 0.5
+POLL_SHARE: Final = 0.1
+"""What is waited longer than need be, of the time waited so far: a poll asks every home of a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +172,14 @@ class Producer:
         Raises:
             JobArchived, JobCancelled, JobDeleted: how else it ended.
             WaitTimeout: it has not ended within `timeout` seconds.
+            StoreUnavailable: the store cannot say; wait again.
         """
+        began = time.monotonic()
         try:
             async with asyncio.timeout(timeout):
-                while not await self._ended(job_id):  # noqa: ASYNC110 - the end may come from another process
-                    await asyncio.sleep(WAIT_POLL_S)
+                while not await self._ended(job_id):
+                    waited = time.monotonic() - began
+                    await asyncio.sleep(min(max(waited * POLL_SHARE, SHORTEST_POLL_S), LONGEST_POLL_S))
         except TimeoutError:
             standing = await self._standing(job_id)
             raise WaitTimeout(

@@ -9,12 +9,14 @@ from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
 from pipeline.broker import CancelOutcome
 from pipeline.clock import now_ms
-from pipeline.errors import CursorInvalid
+from pipeline.errors import CursorInvalid, WaitTimeout
 from pipeline.records import ANY, TaskFilter
 
 from tests.support.hand import Hand, ids, new, news
-from tests.support.redis_server import shared
+from tests.support.redis_server import RedisServer, shared
+from tests.support.redis_workers import opened
 from tests.support.waiting import wait_until
+from tests.support.work import Work
 
 DEFAULT = Keys().stream("default")
 AGAIN = Keys().stream("default", again=True)
@@ -178,3 +180,12 @@ async def test_what_is_counted_needs_no_group_and_says_what_it_costs(store: Redi
     await Hand(store).take(2)
     (stat,) = [stat for stat in await store.queue_stats() if stat.name == "default"]
     assert (stat.pending, stat.active) == (3, 2)
+
+
+async def test_who_waits_for_a_job_asks_less_and_less_often(redis_server: RedisServer) -> None:
+    async with opened(redis_server.url) as pipeline:
+        receipt = await pipeline.enqueue(Work(), delay=60)
+        with pytest.raises(WaitTimeout):
+            await pipeline.wait(receipt.id, timeout=2)
+    with redis_server.client() as client:
+        assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 500
