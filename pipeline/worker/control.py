@@ -59,7 +59,7 @@ class AttemptControl:
             while True:
                 await asyncio.sleep(ttl / 3)
                 asked_at = time.monotonic()
-                with suppress(StoreUnavailable, TimeoutError):
+                with suppress(Exception):  # whatever it is: what was not renewed in time is lost
                     async with asyncio.timeout(max(until - asked_at, ttl / 10)):
                         if await self._broker.lock(name, owner, round(ttl * 1000), width) != number:
                             break

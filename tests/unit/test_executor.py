@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -565,15 +566,19 @@ async def test_a_lock_is_held_by_one_job_at_a_time_and_kept_longer_than_its_ttl(
     assert numbers[0] < numbers[1]
 
 
+@pytest.mark.parametrize("answers", [[None], itertools.repeat(ValueError("a mistake of ours"))])
 async def test_a_lock_that_is_lost_stops_its_handler(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, answers: Iterable[Exception | None]
 ) -> None:
+    said = iter(answers)
+
     async def handler(_job: Work, ctx: Context) -> None:
         async with ctx.lock("page", ttl=0.3):
             real: Callable[..., Any] = pipeline.broker.lock
 
             async def taken(*_: Any) -> None:
-                return None
+                if (answer := next(said)) is not None:
+                    raise answer
 
             monkeypatch.setattr(pipeline.broker, "lock", taken)
             try:
