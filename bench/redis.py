@@ -32,7 +32,8 @@ from bench.rows import (
     working,
 )  # fmt: skip
 from bench.server import redis_server
-from pipeline import Context, on
+from contracts.jobs import JobPayload
+from pipeline import Context, Pipeline, on
 
 BARE_SHARE: Final = 0.25
 PEER_FACTOR: Final = 6
@@ -47,6 +48,14 @@ def url() -> str:
 async def flush() -> None:
     async with Redis.from_url(url()) as client:
         await client.flushall()
+
+
+async def fill(
+    pipeline: Pipeline, number: int, made: Callable[[int], JobPayload] = lambda n: Noop(n=n)
+) -> None:
+    """Enqueue so many (whole thousands), a thousand at a time."""
+    for first in range(0, number, 1000):
+        await pipeline.enqueue_many([made(n) for n in range(first, first + 1000)])
 
 
 async def bare_loop() -> float:
@@ -135,13 +144,7 @@ async def sent(client: Any) -> int:
 async def cancel_scope(folder: Path) -> None:
     """Cancel the hundred jobs of one scope among a hundred thousand."""
     async with opened(folder) as pipeline:
-        for first in range(0, 100_000, 1000):
-            await pipeline.enqueue_many(
-                [
-                    Scoped(n=n, tenant_id=n % 1000, knowledge_id=f"k{n % 1000}")
-                    for n in range(first, first + 1000)
-                ]
-            )
+        await fill(pipeline, 100_000, lambda n: Scoped(n=n, tenant_id=n % 1000, knowledge_id=f"k{n % 1000}"))
         began = time.perf_counter()
         done = await pipeline.inspector.cancel_scope("tenant", "7")
         took = time.perf_counter() - began
@@ -156,17 +159,16 @@ async def cancel_scope(folder: Path) -> None:
 async def memory(folder: Path) -> None:
     """What a pending job with two scopes takes beside its payload."""
     number = 25_000
+
+    def scoped(n: int) -> Scoped:
+        return Scoped(n=n, tenant_id=n % 100, knowledge_id=f"0f8fad5b-d9cb-469f-a165-{n:012}")
+
     async with opened(folder) as pipeline, Redis.from_url(url()) as client:
         await client.flushall()
         before = (await client.info("memory"))["used_memory"]
-        jobs = [
-            Scoped(n=n, tenant_id=n % 100, knowledge_id=f"0f8fad5b-d9cb-469f-a165-{n:012}")
-            for n in range(number)
-        ]
-        for first in range(0, number, 1000):
-            await pipeline.enqueue_many(jobs[first : first + 1000])
+        await fill(pipeline, number, scoped)
         after = (await client.info("memory"))["used_memory"]
-    each = (after - before) / number - len(jobs[-1].encode())
+    each = (after - before) / number - len(scoped(number).encode())
     report("a pending job with two scopes", f"payload + {each:.0f} bytes", "<= payload + 800", 800 / each)
 
 
@@ -174,10 +176,9 @@ async def stale(folder: Path) -> None:
     """How long until ten thousand deliveries of a lost worker wait again, once their lease has ended."""
     number = 10_000
     async with opened(folder, lease_s=2.0) as pipeline:
-        await pipeline.enqueue_many([Noop(n=n) for n in range(number)])
-        broker = pipeline.broker
+        await fill(pipeline, number)
         for _ in range(0, number, 200):
-            await broker.claim("lost/core", [("default", 200)])
+            await pipeline.broker.claim("lost/core", [("default", 200)])
         await asyncio.sleep(2)
         began = time.perf_counter()
         async with working(pipeline, pools=("core",)):
@@ -232,8 +233,7 @@ async def at_depth(folder: Path, depth: int) -> float:
         finished += 1
 
     async with opened(folder, pool_core_concurrency=SLOTS) as pipeline:
-        for begin in range(0, depth, 1000):
-            await pipeline.enqueue_many([Noop(n=n) for n in range(begin, begin + 1000)])
+        await fill(pipeline, depth)
         counted = 10_000
         if depth < counted:
             return await topped_up(pipeline, depth, counted, lambda: finished, on(Noop, noop))
@@ -244,7 +244,7 @@ async def at_depth(folder: Path, depth: int) -> float:
 
 
 async def topped_up(
-    pipeline: Any, depth: int, counted: int, finished: Callable[[], int], handler: Any
+    pipeline: Pipeline, depth: int, counted: int, finished: Callable[[], int], handler: Any
 ) -> float:
     """Keep about `depth` waiting while `counted` are processed: what is added is taken out of the time."""
     began, adding, added = time.perf_counter(), 0.0, depth
@@ -264,8 +264,7 @@ async def with_processes(folder: Path, processes: int) -> float:
     """Jobs a second through so many processes of 50 slots."""
     number = 40_000
     async with opened(folder) as pipeline:
-        for begin in range(0, number, 1000):
-            await pipeline.enqueue_many([Noop(n=n) for n in range(begin, begin + 1000)])
+        await fill(pipeline, number)
         workers = [start_worker(folder) for _ in range(processes)]
         try:
             left = number
@@ -316,8 +315,7 @@ def main(arguments: list[str]) -> None:
         run(lambda folder: kill_to_elsewhere(folder, 2, waiting=10_000))
         if asked.long:
             run(trends)
-        with tempfile.TemporaryDirectory() as folder:
-            in_loop(longest_script(Path(folder)))
+        run(longest_script)
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--work"]:
