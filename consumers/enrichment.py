@@ -23,7 +23,7 @@ from consumers.knowledge.enrichments import (
     store_summary,
 )
 from consumers.knowledge.extraction import extract_graph
-from consumers.knowledge.graph import Named, Related, store_graph
+from consumers.knowledge.graph import store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
 from consumers.knowledge.questioning import Source, generate_questions
 from consumers.knowledge.slots import finish_slot
@@ -165,11 +165,9 @@ async def extract_entities(job: ChunkExtract, ctx: Context[Services]) -> None:
         await _close(job, ctx, Stage.POSTPROCESS, part, None)
         return
     graph = await asyncio.to_thread(extract_graph, chunk.text, found.language)
-    entities = [Named(entity.name, entity.kind, entity.mentions) for entity in graph.entities]
-    relations = [Related(r.source, r.target, r.kind, r.evidence) for r in graph.relations]
 
     async def store(session: AsyncSession) -> None:
-        await store_graph(session, chunk.knowledge_base_id, chunk, entities, relations)
+        await store_graph(session, chunk.knowledge_base_id, chunk, graph.entities, graph.relations)
 
     await _close(job, ctx, Stage.POSTPROCESS, part, store)
 

@@ -32,16 +32,16 @@ _WORTH: Final = {NAME: 2.0, CODE: 1.5, TERM: 1.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
-    """A thing that is named, what it is (`name`, `code` or `term`), and how often the piece names it."""
+class Named:
+    """An entity that a piece names, what it is (`name`, `code` or `term`), and how often."""
 
     name: str
     kind: str
-    mentions: int
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Related:
     """What a sentence says of two entities, by their names, with its words."""
 
     source: str
@@ -54,8 +54,8 @@ class Relation:
 class Extraction:
     """The entities of a piece, the most telling first, and the relations between them."""
 
-    entities: tuple[Entity, ...]
-    relations: tuple[Relation, ...]
+    entities: tuple[Named, ...]
+    relations: tuple[Related, ...]
 
 
 def extract_graph(text: str, language: str | None = None) -> Extraction:
@@ -71,7 +71,7 @@ def extract_graph(text: str, language: str | None = None) -> Extraction:
     counts = Counter(name for name in found if name)
     counts -= Counter(name for name, count in counts.items() if count == 1 and _is_passing(name))
     best = sorted(counts, key=lambda name: (-counts[name] * _WORTH[kinds[name]], name))[:MAX_ENTITIES]
-    entities = tuple(Entity(name, kinds[name], counts[name]) for name in best)
+    entities = tuple(Named(name, kinds[name], counts[name]) for name in best)
     relations = _relations(
         said, places, {_folded(name): name for name in best}, language or language_of(text)
     )
@@ -179,9 +179,9 @@ def _mention(name: str, kind: str) -> str:
 
 def _relations(
     said: Sequence[Sentence], places: Sequence[Sequence[re.Match[str]]], names: dict[str, str], language: str
-) -> Iterator[Relation]:
+) -> Iterator[Related]:
     """What stands between neighbours. Verbs come first; side by side is said once a pair."""
-    beside: dict[frozenset[str], Relation] = {}
+    beside: dict[frozenset[str], Related] = {}
     seen: set[tuple[str, str, str]] = set()
     for sentence, row in zip(said, places, strict=True):
         if sentence.kind is Kind.HEADING:
@@ -196,9 +196,9 @@ def _relations(
                 source, target = target, source
             evidence = sentence.text[:LONGEST_EVIDENCE]
             if kind == BESIDE:
-                beside.setdefault(frozenset((source, target)), Relation(source, target, kind, evidence))
+                beside.setdefault(frozenset((source, target)), Related(source, target, kind, evidence))
             elif (source, target, kind) not in seen:
                 seen.add((source, target, kind))
-                yield Relation(source, target, kind, evidence)
+                yield Related(source, target, kind, evidence)
     related = {frozenset(pair[:2]) for pair in seen}
     yield from (relation for pair, relation in beside.items() if pair not in related)

@@ -1,34 +1,16 @@
 """The graph: entities that the chunks of a base name, relations between them, and the words that are their evidence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
+from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.tables import Chunk, table_of
 from consumers.knowledge.tables_graph import Entity, EntityMention, Relation, RelationEvidence
 from pipeline.store import insert_new, upsert
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An entity that a chunk names, and how often."""
-
-    name: str
-    kind: str
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Related:
-    """A relation between two entities of the same chunk, by their names, and the words that say so."""
-
-    source: str
-    target: str
-    kind: str
-    evidence: str
 
 
 async def store_graph(

@@ -11,7 +11,8 @@ from consumers.knowledge.enrichments import (
     store_questions,
     store_summary,
 )
-from consumers.knowledge.graph import Named, Related, store_graph
+from consumers.knowledge.extraction import Named, Related
+from consumers.knowledge.graph import store_graph
 from consumers.knowledge.knowledge_bases import ensure_base, find_base, fix_embedding, list_bases
 from consumers.knowledge.slots import begin_finalizing
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of, tags_on

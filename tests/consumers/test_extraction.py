@@ -94,7 +94,7 @@ def test_what_denies_or_parts_is_no_verb(words: str, language: str, said: tuple[
 
 def test_spellings_of_one_name_are_counted_together():
     (entity,) = extract_graph("We asked LLMs. An LLM answers. Two LLMs agree.").entities
-    assert (entity.name, entity.mentions) == ("LLM", 3)
+    assert (entity.name, entity.count) == ("LLM", 3)
 
 
 def test_evidence_is_the_sentence():
@@ -114,7 +114,7 @@ def test_a_graph_is_bounded_closed_and_always_the_same(text: str):
     graph = extract_graph(text)
     found = {entity.name for entity in graph.entities}
     assert len(found) == len(graph.entities) <= MAX_ENTITIES
-    assert all(0 < len(entity.name) <= LONGEST_NAME and entity.mentions > 0 for entity in graph.entities)
+    assert all(0 < len(entity.name) <= LONGEST_NAME and entity.count > 0 for entity in graph.entities)
     assert len(graph.relations) <= MAX_RELATIONS
     assert all(r.source in found and r.target in found and r.source != r.target for r in graph.relations)
     assert all(0 < len(r.evidence) <= LONGEST_EVIDENCE for r in graph.relations)

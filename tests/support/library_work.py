@@ -8,7 +8,8 @@ import pytest
 from consumers.knowledge.contents import Reading, chunks_by_id, chunks_of, store_parsed, store_picture
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.enrichments import Asked, Summary, store_questions, store_summary
-from consumers.knowledge.graph import Named, Related, store_graph
+from consumers.knowledge.extraction import Named, Related
+from consumers.knowledge.graph import store_graph
 from consumers.knowledge.slots import begin_finalizing, finish_slot
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of
 from contracts.jobs import JobPayload
