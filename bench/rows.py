@@ -20,6 +20,7 @@ from contracts.topology import POOLS
 from pipeline import Context, Enqueue, Pipeline, on
 from pipeline.clock import now_ms
 from pipeline.handlers import Handler
+from pipeline.worker.garbage import relax
 
 SLOTS: Final = 50
 JOBS: Final = 20_000
@@ -27,7 +28,8 @@ PRODUCED: Final = 100
 
 
 def in_loop(measure: Coroutine[Any, Any, None]) -> None:
-    """Run in the loop that workers have."""
+    """Run as workers do: in their loop, with their garbage collection."""
+    relax()
     with asyncio.Runner(loop_factory=new_loop()) as runner:
         runner.run(measure)
 

@@ -210,8 +210,8 @@ def types_of(queue: str) -> tuple[type[JobPayload], ...]:
     return tuple(payload for payload in _REGISTRY.values() if payload.spec.queue == queue)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class Job:  # without slots, so that `decode` writes only what differs from the defaults
     """The envelope: one job as it is stored and sent. Times are milliseconds since the epoch, on the store's clock.
 
     `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers. `timeout_ms` 0 means

@@ -75,13 +75,15 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     if version != ENVELOPE_VERSION or opts.get("codec", "json") != "json":
         raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
     try:
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"id": record.get("id", ""), "type": job_type, "queue": queue, "data": data}
         for key, value in opts.items():
             if (known := _LONG.get(key)) is not None:
                 name, kind = known
                 values[name] = value if type(value) is kind is not list else _typed(name, kind, value)
         values.setdefault("enqueued_at", values.get("root_at", 0))  # written where it is another moment
-        return Job(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
+        job = object.__new__(Job)
+        job.__dict__.update(values)
+        return job
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise PoisonError(f"opts cannot be read: {error}") from None
 

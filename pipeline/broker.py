@@ -210,8 +210,9 @@ class Broker(Protocol):
     # Consuming
 
     async def claim(self, consumer: str, wants: Sequence[tuple[str, int]]) -> list[Delivery]:
-        """Pending → active, at most n of each (queue, n), `again` entries and fresh ones alternating. Paused queues
-        give nothing; fenced jobs become cancelled, jobs past their deadline archived (expired).
+        """Pending → active, n of each (queue, n), `again` entries and fresh ones alternating. What a queue cannot give,
+        others of its home among those asked give instead. Paused queues give nothing; fenced jobs become cancelled, jobs
+        past their deadline archived (expired).
         """
 
     async def held(self, consumer: str) -> list[Delivery]:

@@ -45,6 +45,7 @@ from pipeline.handlers import Handler
 from pipeline.looper import Tick
 from pipeline.runtime import NO_DUTIES, SIGNALS, Pipeline, address_of, end_stalled, exit_code, stream_of
 from pipeline.worker.crew import Crew
+from pipeline.worker.garbage import relax
 
 SOMEWHERE: Final = "redis://localhost:6379"
 UNSET: Final = "STREAMLANE_REDIS_URL is not set: the same queues lie in a file of this machine"
@@ -86,6 +87,7 @@ def worker_app(
                 duties=duties(given), stalled=end_stalled, claiming=False,
             ) as crew:  # fmt: skip
                 broker.crew = crew
+                relax()
                 yield
             broker.exit_code = exit_code(crew)
 

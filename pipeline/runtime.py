@@ -33,6 +33,7 @@ from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
 from pipeline.telemetry import configure
 from pipeline.worker.crew import Crew, first_of
+from pipeline.worker.garbage import relax
 from pipeline.worker.offload import close_children, refuse_while_read
 
 QUEUE_FILE: Final = "queue.db"
@@ -192,6 +193,7 @@ class Pipeline(Producer):
                 duties=duties, stalled=end_stalled,
             ) as crew:  # fmt: skip
                 crews.append(crew)
+                relax()
                 await first_of(asked.wait(), crew.stuck.wait())
         finally:
             for number, handler in before.items():

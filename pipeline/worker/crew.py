@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 
 from contracts.identity import new_id
-from pipeline.broker import Broker, Delivery
+from contracts.states import JobState
+from pipeline.broker import Broker, Delivery, Settlement
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.errors import StoreUnavailable
@@ -56,7 +58,7 @@ class Crew:
         self._stopping = False
         self._hurry = asyncio.Event()
         self._attempts = Attempts(grace_s=settings.grace_s, on_stuck=self._report_stuck)
-        self._ends = Ends(Flusher("settling", broker.settle), Flusher("releasing", self._release), on_death)
+        self._ends = Ends(Flusher("settling", self._settle), Flusher("releasing", self._release), on_death)
         self._rooms = Rooms.of(sum(settings.slots(name) for name in pools))
         self._executor = Executor(
             broker, settings, handlers, services, self._ends, self._attempts, self._rooms
@@ -78,6 +80,7 @@ class Crew:
                 broker=broker,
                 attempts=self._attempts,
                 run=self._executor.run,
+                release=self._ends.releases.add,
             )
             for name, weights in pools.items()
             if weights
@@ -162,6 +165,17 @@ class Crew:
         unsaid = await self._ends.settlements.close(LAST_ACT_S) + await self._ends.releases.close(LAST_ACT_S)
         if unsaid:
             log.error("the store did not confirm how jobs ended; they will run again", jobs=unsaid)
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> Sequence[JobState | None]:
+        leaving = Counter(one.delivery.consumer for one in settlements)
+        pools = [pool for pool in self._pools.values() if pool.consumer in leaving]
+        for pool in pools:
+            pool.leave(leaving[pool.consumer])
+        try:
+            return await self._broker.settle(settlements)
+        finally:
+            for pool in pools:
+                pool.leave(-leaving[pool.consumer])
 
     async def _release(self, deliveries: Sequence[Delivery]) -> Sequence[None]:
         await self._broker.release(deliveries)

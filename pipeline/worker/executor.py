@@ -84,7 +84,8 @@ class Executor:
             job = self._decode(attempt)
             handler, payload = self._recognise(attempt.delivery, job)
             self._in_time(attempt, job)
-            await self._isolate(attempt, job)
+            if job.crashes >= SUSPECT_CRASHES:
+                await self._isolate(attempt, job)
             context = self._context(attempt, job)
             said = await self._handle(attempt, handler, payload, context)
             await self.conclude(attempt, said)
@@ -147,8 +148,6 @@ class Executor:
 
     async def _isolate(self, attempt: Attempt, job: Job) -> None:
         """Jobs that were there when workers died run one at a time, so that the guilty one takes no innocent along."""
-        if job.crashes < SUSPECT_CRASHES:
-            return
         if self._suspect is not None:
             later = Snooze(SUSPECT_SNOOZE_S)
             raise Settled(settle(attempt.delivery, job, later, delay=self._backoff, now=now_ms()))
@@ -173,7 +172,10 @@ class Executor:
         """Run the handler; return what it returns or raises, whatever that is."""
         if attempt.told is not None:
             return None
-        with span("attempt", job=context.id, type=context.type):
+        structlog.contextvars.bind_contextvars(
+            job=context.id, type=context.type
+        )  # for as long as this task lives
+        with span("attempt"):
             self._attempts.start_clock(attempt)
             said: object = None
             try:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pipeline.broker import Broker, Delivery
 from pipeline.outage import Outage, doubled
@@ -12,14 +13,22 @@ from pipeline.records import PoolBeat
 from pipeline.worker.attempt import Attempt, Attempts
 from pipeline.worker.shares import Shares
 
+T = TypeVar("T")
+
 LONGEST_WAIT_S: Final = 5.0
+AHEAD_S: Final = 0.25
+"""How long what was claimed ahead may wait for its slot before it is handed back."""
 EMPTY_WAKE_S: Final = 0.005
 LONGEST_EMPTY_WAKE_S: Final = 0.1
 STOP_S: Final = 2.0
 
 
 class Pool:
-    """Claims at most as many jobs as it has free slots, and gives each a slot until its settlement is confirmed.
+    """Claims at most as many jobs as it has free slots, and gives each a slot until its settlement is confirmed. A slot
+    counts as free for a claim as soon as the settlement is on its way, for that reaches the store first.
+
+    At most half of the slots are claimed for at once, so that the store has work with one half while this process has
+    work with the other.
 
     `consumer` is unique for this pool of this process: deliveries in its name are ours.
     """
@@ -34,11 +43,14 @@ class Pool:
         broker: Broker,
         attempts: Attempts,
         run: Callable[[Attempt], Coroutine[Any, Any, None]],
+        release: Callable[[Delivery], object],
     ) -> None:
         self.name, self.slots, self.consumer = name, slots, consumer
         self._weights, self._shares = dict(weights), Shares(weights)
-        self._broker, self._attempts, self._run_attempt = broker, attempts, run
+        self._broker, self._attempts, self._run_attempt, self._release = broker, attempts, run, release
         self._running: set[asyncio.Task[None]] = set()
+        self._leaving = 0
+        self._ahead: deque[Attempt] = deque()
         self._freed = asyncio.Event()
         self._unsure = False
         self._empty_wakes = 0
@@ -72,6 +84,7 @@ class Pool:
             for loop in late:
                 loop.cancel()
                 self._unsure = True
+        self._give_back()
 
     async def orphans(self) -> list[Delivery]:
         """Return deliveries in our name that nobody runs: those of a claim whose reply was lost."""
@@ -85,13 +98,13 @@ class Pool:
         with contextlib.suppress(asyncio.CancelledError):  # while resting, or when a claim hangs
             while not self._stopping:
                 try:
-                    free = await self._fill()
-                    await self._interruptible(self._rest, free)
+                    more = await self._fill()
+                    await self._interruptible(self._rest, more)
                 except Exception as error:  # noqa: BLE001 - a pool outlives whatever the store says
                     self._unsure = True
                     await self._interruptible(asyncio.sleep, self._outage.failed(error))
 
-    async def _interruptible(self, rest: Callable[[float], Awaitable[None]], argument: float) -> None:
+    async def _interruptible(self, rest: Callable[[T], Awaitable[None]], argument: T) -> None:
         """Wait in a way that `stop` may cut short; a claim is never cut short, for it may have happened."""
         if self._stopping:
             return
@@ -101,39 +114,41 @@ class Pool:
         finally:
             self._resting = False
 
-    async def _fill(self) -> int:
-        """Claim for all free slots; return how many remain free."""
+    async def _fill(self) -> bool:
+        """Claim for the slots that are free now; return whether there may be more than that."""
         for delivery in await self.orphans():
-            self._start(delivery)
-        taken: list[Delivery] = []
-        free = self.slots - len(self._running)
-        among = set(self._weights)
-        try:
-            while free > 0 and among and not self._stopping:
-                wants = self._shares.deal(free, among)
-                got = dict.fromkeys(wants, 0)
-                for delivery in await self._broker.claim(self.consumer, list(wants.items())):
-                    got[delivery.queue] += 1
-                    if (
-                        delivery not in self._attempts
-                    ):  # else its group was lost and made anew, and it still runs here
-                        taken.append(delivery)
-                self._outage.over()
-                free = self.slots - len(self._running) - len(taken)
-                among -= {queue for queue, wanted in wants.items() if got[queue] < wanted}
-                if any(got.values()):
-                    self._empty_wakes = 0
-        finally:  # started together, those that end together are settled, and replaced, in one transaction
-            for delivery in taken:
-                self._start(delivery)
-        return free
+            self._take(delivery)
+        left, half, among = self._free, -(-self.slots // 2), set(self._weights)
+        while left > 0 and among and not self._stopping:
+            wants = self._shares.deal(min(left, half), among)
+            got = dict.fromkeys(wants, 0)
+            for delivery in await self._broker.claim(self.consumer, list(wants.items())):
+                got[delivery.queue] += 1
+                left -= 1
+                if (
+                    delivery not in self._attempts
+                ):  # else its group was lost and made anew, and it still runs here
+                    self._take(delivery)
+            self._outage.over()
+            among -= {queue for queue, wanted in wants.items() if got[queue] < wanted}
+            if any(got.values()):
+                self._empty_wakes = 0
+        return left <= 0
 
-    async def _rest(self, free: float) -> None:
-        """Wait for a slot when none is free, else for work."""
-        if free <= 0:
+    @property
+    def _free(self) -> int:
+        return self.slots - len(self._running) + self._leaving - len(self._ahead)
+
+    async def _rest(self, more: bool) -> None:
+        """Wait for a slot where there may be more work than slots, else for work."""
+        if more:
             self._freed.clear()
-            if len(self._running) >= self.slots:
-                await self._freed.wait()
+            if self._free <= 0:
+                try:
+                    async with asyncio.timeout(AHEAD_S if self._ahead else None):
+                        await self._freed.wait()
+                except TimeoutError:
+                    self._give_back()
             return
         began = time.monotonic()
         if await self._broker.wait_for_work(list(self._weights), LONGEST_WAIT_S):
@@ -144,13 +159,36 @@ class Pool:
             if self._empty_wakes > 1:
                 await asyncio.sleep(doubled(self._empty_wakes - 1, EMPTY_WAKE_S, LONGEST_EMPTY_WAKE_S))
 
-    def _start(self, delivery: Delivery) -> None:
-        attempt = self._attempts.take(delivery)
-        task = asyncio.create_task(self._run_attempt(attempt), name=f"attempt {delivery.job_id}")
+    def leave(self, number: int) -> None:
+        """The settlements of so many attempts are on their way; of less than none: they have arrived, or failed to."""
+        self._leaving += number
+        if number > 0:
+            self._freed.set()
+
+    def _take(self, delivery: Delivery) -> None:
+        self._ahead.append(self._attempts.take(delivery))
+        self._start_ahead()
+
+    def _start_ahead(self) -> None:
+        while self._ahead and len(self._running) < self.slots:
+            self._start(self._ahead.popleft())
+
+    def _give_back(self) -> None:
+        """What was claimed for slots that do not become free: the store does not confirm how their attempts ended."""
+        while self._ahead:
+            attempt = self._ahead.popleft()
+            self._attempts.drop(attempt)
+            self._release(attempt.delivery)
+
+    def _start(self, attempt: Attempt) -> None:
+        task = asyncio.create_task(self._run_attempt(attempt), name=f"attempt {attempt.delivery.job_id}")
         self._running.add(task)
         task.add_done_callback(lambda done: self._end(done, attempt))
 
     def _end(self, task: asyncio.Task[None], attempt: Attempt) -> None:
         self._running.discard(task)
         self._attempts.drop(attempt)
+        if self._stopping:
+            return
+        self._start_ahead()
         self._freed.set()

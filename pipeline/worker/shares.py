@@ -21,9 +21,12 @@ class Shares:
         queues = [queue for queue in self._weights if among is None or queue in among]
         if len(queues) == 1:
             return {queues[0]: slots} if slots > 0 else {}
-        dealt: dict[str, int] = {}
         total = sum(self._weights[queue] for queue in queues)
-        for _ in range(slots if queues else 0):
+        rounds, rest = divmod(
+            slots if queues else 0, max(total, 1)
+        )  # after a whole round all are owed what they were
+        dealt = {queue: rounds * self._weights[queue] for queue in queues if rounds}
+        for _ in range(rest):
             for queue in queues:
                 self._owed[queue] += self._weights[queue]
             chosen = max(queues, key=self._owed.__getitem__)

@@ -18,6 +18,8 @@ def decide(attempt: Attempt, job: Job, said: object, *, delay: RetryDelay, now: 
     told to stop means what it was told: a handler that obeys ends early, without being done.
     """
     match attempt.told:
+        case None:
+            pass
         case Told.LOST:
             return None
         case Told.SHUTDOWN if not isinstance(said, Outcome):

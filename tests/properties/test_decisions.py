@@ -50,7 +50,7 @@ def test_a_settlement_keeps_what_the_job_is(job: Job, outcome: BaseException | N
     """Only what an attempt may change is changed."""
     after = decided(job, outcome, now).job
     assert after is not None
-    changed = {name for name in Job.__slots__ if getattr(after, name) != getattr(job, name)}
+    changed = {name for name in vars(job) if getattr(after, name) != getattr(job, name)}
     assert changed <= {"retried", "last_error", "last_failed_at"}
 
 

@@ -1,9 +1,12 @@
 """Pending → active."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
+from contracts.topology import home
 from pipeline.backends.lite.deliveries import delivery
 from pipeline.backends.lite.expiry import weed
 from pipeline.backends.lite.fences import Fences
@@ -41,20 +44,38 @@ class Turns:
 def claim(
     transaction: Transaction, consumer: str, wants: Sequence[tuple[str, int]], turns: Turns
 ) -> list[Delivery]:
-    """Claim at most n of each (queue, n)."""
-    now = transaction.now
+    """Claim n of each (queue, n); what one cannot give, others of its home give instead."""
     paused = {row["queue"] for row in transaction.run("select_paused")}
     fences = Fences(transaction)
-    rows = [
-        row
-        for queue, limit in wants
-        if limit > 0 and queue not in paused
-        for row in _ready(transaction, queue, limit, turns, fences)
-    ]
-    transaction.run("claim_jobs", consumer=consumer, now=now, seqs=array(row["seq"] for row in rows))
-    unique = [(row["type"], row["unique_key"], row["id"]) for row in rows if row["unique_key"]]
-    transaction.run_many("unlock_started", unique)
-    return [delivery(row, consumer, now) for row in rows]
+
+    def take(asked: Iterable[tuple[str, int]]) -> list[sqlite3.Row]:
+        rows = [
+            row
+            for queue, limit in asked
+            if limit > 0 and queue not in paused
+            for row in _ready(transaction, queue, limit, turns, fences)
+        ]
+        transaction.run(
+            "claim_jobs", consumer=consumer, now=transaction.now, seqs=array(row["seq"] for row in rows)
+        )
+        unique = [(row["type"], row["unique_key"], row["id"]) for row in rows if row["unique_key"]]
+        transaction.run_many("unlock_started", unique)
+        return rows
+
+    rows = take(wants)
+    got = Counter(row["queue"] for row in rows)
+    for _, some in groupby(sorted(wants, key=_home), _home):
+        asked = list(some)
+        left = sum(limit - got[queue] for queue, limit in asked)
+        rich = [queue for queue, limit in asked if got[queue] == limit > 0]
+        for among, queue in zip(range(len(rich), 0, -1), rich, strict=True):
+            more = take([(queue, -(-left // among))]) if left else []
+            rows, left = rows + more, left - len(more)
+    return [delivery(row, consumer, transaction.now) for row in rows]
+
+
+def _home(want: tuple[str, int]) -> str:
+    return home(want[0])
 
 
 def _ready(

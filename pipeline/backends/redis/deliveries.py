@@ -131,9 +131,10 @@ def token(one: Delivery) -> tuple[str, str, str, str]:
 def _said(one: Settlement) -> tuple[Any, ...]:
     job = one.job
     kept = job.retention_ms if job else 0
-    whole = one.state is not JobState.COMPLETED or kept > 0
-    opts = encode_options(job) if job and whole else ""
-    return (*token(one.delivery), one.state, opts, one.delay_ms, one.reason or "", one.error, kept)
+    needed = job and (one.state is not JobState.COMPLETED or kept > 0 or job.scopes or job.unique)
+    opts = encode_options(job) if job and needed else ""
+    kind = job.type if job else ""
+    return (*token(one.delivery), kind, one.state, opts, one.delay_ms, one.reason or "", one.error, kept)
 
 
 def _record(job_id: str, kind: str, data: str, opts: str) -> dict[str, str]:

@@ -3,8 +3,10 @@ repeating than on the command itself.
 """
 
 import asyncio
+import math
 from typing import Any, Final
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, NoScriptError  # noqa: A004
 
@@ -44,8 +46,11 @@ class Direct(Redis):
         """A connection whose answer was not read is not used again."""
         connection = await self._connection()
         try:
-            await connection.send_packed_command(connection.pack_command(*command), check_health=False)
-            answer = await connection.read_response()
+            async with asyncio.timeout(connection.socket_timeout):
+                writer = connection._writer  # noqa: SLF001 - redis-py writes within `wait_for`, which loses cancellations
+                writer.write(pack_command(command))
+                await writer.drain()
+                answer = await connection.read_response(timeout=math.inf)
         except NoScriptError:
             await self._give_back(connection)
             raise

@@ -114,6 +114,9 @@ class Server:
 
 async def joined(parts: Iterable[Awaitable[T]]) -> list[T]:
     """Return what all parts return; an error is raised only when every part has ended, so that nothing goes on."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return [await parts[0]]
     answers = await asyncio.gather(*parts, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):

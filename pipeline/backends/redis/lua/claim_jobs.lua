@@ -2,7 +2,8 @@
 -- pending → active; what is fenced becomes cancelled, what is past its deadline archived (expired).
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel      ARGV[2]  consumer
--- ARGV[3…] three a queue: name, how many, whether those that come again are first (1 or 0)
+-- ARGV[3…] three a queue: name, how many, whether those that come again are first (1 or 0); what one cannot give, the
+--          others give
 -- returns  now; the queues whose group had to be made, with spaces between; 1 where so many were to end that it stopped
 --          before it had what was wanted; then six a job: queue, entry, id, type, data, opts
 -- parts    common moving ending fences
@@ -63,9 +64,8 @@ local function claim(queue, again, limit)
   return got, #entries
 end
 
-for i = 3, #ARGV, 3 do
-  local queue, want, again = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
-  if call('SISMEMBER', P .. 'paused', queue) == 1 then want = 0 end
+-- Returns how many are still wanted: the queue has no more.
+local function take(queue, want, again)
   local share = math.ceil(want / 2)
   while want > 0 and ended < ENDED_MOST do
     local got, read = claim(queue, again, math.min(share, want))
@@ -76,6 +76,19 @@ for i = 3, #ARGV, 3 do
     end
     if want == 0 or read == 0 then break end
   end
+  return want
+end
+
+local left, rich = 0, {}
+for i = 3, #ARGV, 3 do
+  local queue, want, again = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
+  local missing = call('SISMEMBER', P .. 'paused', queue) == 1 and want or take(queue, want, again)
+  if missing == 0 then rich[#rich + 1] = {queue = queue, again = again} end
+  left = left + missing
+end
+for among = #rich, 1, -1 do
+  local one, share = rich[among], math.ceil(left / among)
+  left = left - share + take(one.queue, share, one.again)
 end
 if ended >= ENDED_MOST then claimed[3] = 1 end
 return claimed

@@ -54,12 +54,15 @@ local function admit(job, root_at, due, named, scopes, lock, on_conflict)
     take(lock, job.id, due)
   end
   if named then call('HSET', P .. 'job:' .. job.id, 'named', '1') end
-  if due > now then to_waiting(job, 'scheduled', due, channel) else to_pending(job) end
+  if due > now then to_waiting(job, 'scheduled', due, channel) else to_stream(job) end
   index_scopes(job.id, job.type, scopes)
   receipt(job.id, due > now and 'scheduled' or 'pending', 0)
 end
 
-for _, asked in ipairs(cjson.decode(ARGV[2])) do
+local all, ids = cjson.decode(ARGV[2]), {}
+for i, asked in ipairs(all) do ids[i] = asked[1] end
+read_graves(ids)
+for _, asked in ipairs(all) do
   local id, job_type, data, opts, queue, root_at, delay, run_at, named, scopes, key, until_, ttl, on_conflict =
     unpack(asked)
   local due = run_at > 0 and math.max(run_at, now) or delay > 0 and now + delay + 1 or now

@@ -16,6 +16,13 @@ local function options(text)
   return fine and type(value) == 'table' and value or {}
 end
 
+-- What ties a job to others, its scopes and its unique lock, as options; most text names neither and is not read.
+local FREE = {}
+local function bonds(text)
+  local tied = string.find(text, '"scopes"', 1, true) or string.find(text, '"unique"', 1, true)
+  return tied and options(text) or FREE
+end
+
 -- HMGET as a table; absent fields are nil.
 local function fields(key, ...)
   local values, found = call('HMGET', key, ...), {}
@@ -77,9 +84,16 @@ local function drop_entry(queue, entry)
   call('XDEL', stream, id)
 end
 
+-- The scores of tombstones that a script has read together; false where there is none.
+local graves = {}
+local function read_graves(ids)
+  local named, brief = call('ZMSCORE', P .. 'gone', unpack(ids)), call('ZMSCORE', P .. 'gone:brief', unpack(ids))
+  for i, id in ipairs(ids) do graves[id] = named[i] or brief[i] end
+end
+
 local function tombstone(id)
-  local score = call('ZSCORE', P .. 'gone', id) or call('ZSCORE', P .. 'gone:brief', id)
-  return score and ENDED_NAME[score % 8] or nil
+  if graves[id] == nil then read_graves({id}) end
+  return graves[id] and ENDED_NAME[graves[id] % 8] or nil
 end
 
 -- Scopes and unique lock are read from the options. Anybody may have written these: what no worker could read is none,

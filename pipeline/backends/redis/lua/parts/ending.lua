@@ -1,15 +1,18 @@
 -- How a job ends, whoever ends it: record, unique lock, scopes, tombstone, dead letter and count, all in one place.
 local STATS_MS = 91 * 86400000
 
+local dated = {}
 local function count(queue, state)
   local key = P .. 'stats:' .. queue .. ':' .. int(math.floor(now / 86400000))
   if state == 'completed' or state == 'retry' or state == 'archived' then call('HINCRBY', key, 'processed', 1) end
   if state == 'retry' or state == 'archived' then call('HINCRBY', key, 'failed', 1) end
   if state == 'cancelled' then call('HINCRBY', key, 'cancelled', 1) end
-  call('PEXPIRE', key, int(STATS_MS))
+  if not dated[key] then call('PEXPIRE', key, int(STATS_MS)) end
+  dated[key] = true
 end
 
 local function bury(id, state, named)
+  graves[id] = nil
   call('ZADD', P .. (named and 'gone' or 'gone:brief'), int(now * 8 + ENDED[state]), id)
 end
 
@@ -35,8 +38,8 @@ local function run_again(job, note_text, channel)
   local note = cjson.decode(note_text)
   local due = math.max(note.due, now)
   local data = type(note.data) == 'string' and note.data or job.data
-  unindex_scopes(job.id, job.type, scopes_of(options(job.opts)))
-  local opts = options(note.opts)
+  unindex_scopes(job.id, job.type, scopes_of(bonds(job.opts)))
+  local opts = bonds(note.opts)
   call('HDEL', P .. 'job:' .. job.id, 'rerun', 'cancel', 'error')
   to_waiting({id = job.id, queue = job.queue, type = job.type, data = data, opts = note.opts}, 'scheduled', due, channel)
   index_scopes(job.id, job.type, scopes_of(opts))
@@ -44,16 +47,17 @@ local function run_again(job, note_text, channel)
   if lock then take(lock, job.id, due) end
 end
 
--- how: state, reason, error, kept_ms, final (what waits for the end is dropped with the job). Returns the state.
-local function finish(job, how, channel)
+-- how: state, reason, error, kept_ms, final (what waits for the end is dropped with the job). hash: named and rerun, of
+-- whoever has read them. Returns the state.
+local function finish(job, how, channel, hash)
   local key = P .. 'job:' .. job.id
-  local hash = fields(key, 'named', 'rerun')
+  hash = hash or fields(key, 'named', 'rerun')
   count(job.queue, how.state)
   if hash.rerun and not how.final then
     run_again(job, hash.rerun, channel)
     return 'scheduled'
   end
-  local opts = options(job.opts)
+  local opts = bonds(job.opts)
   unlock(job, opts)
   unindex_scopes(job.id, job.type, scopes_of(opts))
   if how.state == 'completed' and how.kept_ms <= 0 then

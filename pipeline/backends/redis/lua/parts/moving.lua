@@ -48,7 +48,7 @@ end
 -- An entry that another language wrote, or whose record is gone, becomes a job here. Returns whether it may.
 local function adopt(job)
   if tombstone(job.id) then return false end
-  local opts = options(job.opts)
+  local opts = bonds(job.opts)
   local lock = lock_of(job.type, opts)
   local other = lock and holder(lock)
   if other and other ~= job.id then return false end
@@ -58,10 +58,15 @@ local function adopt(job)
   return true
 end
 
-local function to_pending(job, again)
+-- Of a job that has no record yet this is all.
+local function to_stream(job, again)
   local entry = call('XADD', P .. 'q:' .. job.queue .. (again and ':again' or ''), '*',
     'id', job.id, 'type', job.type, 'data', job.data, 'opts', job.opts)
   call('HSET', P .. 'job:' .. job.id, 'queue', job.queue, 'state', 'pending', 'entry', (again and 'again:' or '') .. entry)
+end
+
+local function to_pending(job, again)
+  to_stream(job, again)
   call('HDEL', P .. 'job:' .. job.id, 'type', 'data', 'opts', 'due_at', 'consumer', 'claimed_at', 'progress')
 end
 
@@ -70,7 +75,7 @@ local function to_waiting(job, state, due, channel)
     'type', job.type, 'data', job.data, 'opts', job.opts)
   call('HDEL', P .. 'job:' .. job.id, 'entry', 'consumer', 'claimed_at', 'progress')
   call('ZADD', P .. 'q:' .. job.queue .. ':' .. state, int(due), job.id)
-  local lock = string.find(job.opts, '"unique"', 1, true) and lock_of(job.type, options(job.opts))
+  local lock = lock_of(job.type, bonds(job.opts))
   if lock then hold_lock(lock, job.id, due) end
   publish_due(channel, due)
 end
