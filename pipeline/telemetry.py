@@ -51,9 +51,12 @@ class span:  # noqa: N801 - reads as a verb: with span("attempt", job=…)
 
     def __enter__(self) -> None:
         self._started = time.monotonic()
-        self._tokens = structlog.contextvars.bind_contextvars(**self._attributes)
+        self._tokens = (
+            structlog.contextvars.bind_contextvars(**self._attributes) if self._attributes else None
+        )
 
     def __exit__(self, *_: object) -> None:
         if _verbose:
             log.debug(self._name, ms=round((time.monotonic() - self._started) * 1000, 1))
-        structlog.contextvars.reset_contextvars(**self._tokens)
+        if self._tokens is not None:
+            structlog.contextvars.reset_contextvars(**self._tokens)

@@ -186,7 +186,7 @@ class Executor:
             finally:
                 self._attempts.stop_clock(attempt)
             said = await calmed(attempt, said)
-            if (failed := failure(attempt, said)) is not None:
+            if said is not None and (failed := failure(attempt, said)) is not None:
                 log.warning(
                     "attempt failed",
                     error=failed.reason if isinstance(failed, Retry) else describe(failed),

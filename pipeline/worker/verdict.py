@@ -4,6 +4,7 @@ import asyncio
 
 from contracts.jobs import Job
 from contracts.outcomes import Cancel, Outcome, Retry
+from contracts.states import JobState
 from pipeline.broker import Delivery, Settlement
 from pipeline.retry import RetryDelay
 from pipeline.settle import settle
@@ -17,9 +18,9 @@ def decide(attempt: Attempt, job: Job, said: object, *, delay: RetryDelay, now: 
     """Return what counts. An outcome that a handler names itself always does; but silence, or an error, after it was
     told to stop means what it was told: a handler that obeys ends early, without being done.
     """
+    if said is None and attempt.told is None:
+        return Settlement(attempt.delivery, JobState.COMPLETED, job)
     match attempt.told:
-        case None:
-            pass
         case Told.LOST:
             return None
         case Told.SHUTDOWN if not isinstance(said, Outcome):

@@ -250,6 +250,8 @@ R = TypeVar("R")
 
 def in_order(asked: dict[str, list[int]], answers: Sequence[Sequence[R]]) -> list[R]:
     """Return the answers in the order of what was asked."""
+    if len(answers) == 1:
+        return list(answers[0])
     placed = {
         place: one
         for places, said in zip(asked.values(), answers, strict=True)

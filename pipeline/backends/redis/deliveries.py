@@ -19,6 +19,7 @@ from pipeline.records import Progress
 
 HEAD: Final = 3
 """What `claim_jobs.lua` says before the jobs."""
+STATES: Final = {state.value: state for state in JobState}
 AT_ONCE: Final = 128
 """Jobs in one script, so that it holds the server for a few milliseconds at most."""
 
@@ -101,7 +102,7 @@ async def settle(
     for first in range(0, len(settlements), AT_ONCE):
         asked = to_json([_said(one) for one in settlements[first : first + AT_ONCE]])
         said = await server.run(script("settle_jobs"), keys.prefix(name), keys.control, asked)
-        states += [JobState(state) if state else None for state in said]
+        states += [STATES.get(state) for state in said]
     return states
 
 
