@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
@@ -211,7 +211,7 @@ def types_of(queue: str) -> tuple[type[JobPayload], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:  # without slots, so that `decode` writes only what differs from the defaults
+class Job:
     """The envelope: one job as it is stored and sent. Times are milliseconds since the epoch, on the store's clock.
 
     `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers. `timeout_ms` 0 means
@@ -244,6 +244,15 @@ class Job:  # without slots, so that `decode` writes only what differs from the 
     died: int = 0
     last_error: str = ""
     last_failed_at: int = 0
+
+    @classmethod
+    def of(cls, **values: Any) -> "Job":
+        """Return a job of these values; what is left out is at its default. Much faster than `Job(…)`, for nothing else is
+        written.
+        """
+        job = object.__new__(cls)
+        job.__dict__.update(values)
+        return job
 
     @property
     def attempt(self) -> int:

@@ -9,7 +9,6 @@ Resolved limits (`max_retry`, `timeout_ms`) are always written: a changed defaul
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -22,10 +21,9 @@ MAX_ERROR_BYTES: Final = 8192
 _ALWAYS: Final = ("max_retry", "timeout_ms")
 _SHORT: Final = {"payload_version": "pv"}
 _OPTIONS: Final = tuple(f for f in fields(Job) if f.name not in {"id", "type", "data", "queue"})
-_READ: Final = attrgetter(*(f.name for f in _OPTIONS))
-_WRITTEN: Final = tuple(
-    (_SHORT.get(f.name, f.name), object() if f.name in _ALWAYS else f.default) for f in _OPTIONS
-)
+_WRITTEN: Final = {
+    f.name: (_SHORT.get(f.name, f.name), f.default) for f in _OPTIONS if f.name not in _ALWAYS
+}
 _KINDS: Final = {"scopes": list, "unique": list, "deadline": int}
 _LONG: Final = {_SHORT.get(f.name, f.name): (f.name, _KINDS.get(f.name, type(f.default))) for f in _OPTIONS}
 
@@ -45,11 +43,10 @@ def encode(job: Job) -> dict[str, str]:
 
 def encode_options(job: Job) -> str:
     """Return the `opts` field: all of `job` but id, type, data and queue, without defaults."""
-    opts = {
-        key: _plain(value)
-        for (key, default), value in zip(_WRITTEN, _READ(job), strict=True)
-        if value != default
-    }
+    opts = {name: getattr(job, name) for name in _ALWAYS}
+    for name, value in vars(job).items():
+        if (written := _WRITTEN.get(name)) is not None and value != written[1]:
+            opts[written[0]] = _plain(value)
     return to_json(opts).decode()
 
 
@@ -75,15 +72,13 @@ def decode(record: Mapping[str, str], queue: str) -> Job:
     if version != ENVELOPE_VERSION or opts.get("codec", "json") != "json":
         raise UnknownVersionError(f"envelope version {version}, codec {opts.get('codec', 'json')}")
     try:
-        values: dict[str, Any] = {"id": record.get("id", ""), "type": job_type, "queue": queue, "data": data}
+        values: dict[str, Any] = {}
         for key, value in opts.items():
             if (known := _LONG.get(key)) is not None:
                 name, kind = known
                 values[name] = value if type(value) is kind is not list else _typed(name, kind, value)
         values.setdefault("enqueued_at", values.get("root_at", 0))  # written where it is another moment
-        job = object.__new__(Job)
-        job.__dict__.update(values)
-        return job
+        return Job.of(id=record.get("id", ""), type=job_type, queue=queue, data=data, **values)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise PoisonError(f"opts cannot be read: {error}") from None
 

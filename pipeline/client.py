@@ -226,7 +226,7 @@ class Producer:
         timeout = timeout if timeout is not None else self._settings.timeout_s
         origin = item.origin or self._origin
         retention = spec.retention if item.retention is None else item.retention
-        job = Job(
+        job = Job.of(
             id=item.id or new_id(),
             type=spec.type,
             queue=item.queue or spec.queue,

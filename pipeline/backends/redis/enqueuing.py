@@ -1,7 +1,7 @@
 """New jobs as the arguments of `enqueue_jobs.lua`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
@@ -12,6 +12,8 @@ from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
 from pipeline.broker import NewJob
 from pipeline.receipt import Receipt
+
+STATES: Final = {state.value: state for state in JobState}
 
 
 def encode(new: NewJob) -> bytes:
@@ -37,7 +39,7 @@ def encode(new: NewJob) -> bytes:
 def receipts(said: Sequence[Any]) -> list[Receipt]:
     """Read what the script returned."""
     return [
-        Receipt(str(job_id), JobState(state), duplicate=duplicate == 1)
+        Receipt(job_id, STATES[state], duplicate == 1)
         for job_id, state, duplicate in zip(said[::3], said[1::3], said[2::3], strict=True)
     ]
 

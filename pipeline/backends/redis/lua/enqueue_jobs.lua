@@ -38,7 +38,7 @@ local function coalesced(job, lock, on_conflict, due, root_at)
 end
 
 local function admit(job, root_at, due, named, scopes, lock, on_conflict)
-  local known = standing(job.id)
+  local known = call('EXISTS', P .. 'job:' .. job.id) == 1 and standing(job.id) or tombstone(job.id)
   if known then return receipt(job.id, known, 1) end
   if root_at == 0 then
     root_at = root_after_fences(scopes)
