@@ -21,9 +21,7 @@ MAX_ERROR_BYTES: Final = 8192
 _ALWAYS: Final = ("max_retry", "timeout_ms")
 _SHORT: Final = {"payload_version": "pv"}
 _OPTIONS: Final = tuple(f for f in fields(Job) if f.name not in {"id", "type", "data", "queue"})
-_WRITTEN: Final = {
-    f.name: (_SHORT.get(f.name, f.name), f.default) for f in _OPTIONS if f.name not in _ALWAYS
-}
+_WRITTEN: Final = {f.name: (_SHORT.get(f.name, f.name), f.default) for f in _OPTIONS if f.name not in _ALWAYS}
 _KINDS: Final = {"scopes": list, "unique": list, "deadline": int}
 _LONG: Final = {_SHORT.get(f.name, f.name): (f.name, _KINDS.get(f.name, type(f.default))) for f in _OPTIONS}
 

@@ -20,7 +20,7 @@ from pipeline.records import Progress
 HEAD: Final = 3
 """What `claim_jobs.lua` says before the jobs."""
 STATES: Final = {state.value: state for state in JobState}
-AT_ONCE: Final = 128
+AT_ONCE: Final = 100
 """Jobs in one script, so that it holds the server for a few milliseconds at most."""
 
 log = structlog.get_logger(component="redis")

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-ITEMS: Final = 128
+ITEMS: Final = 100
 BYTES: Final = 256 * 1024
 """Bounds of one request, so that no script holds the server for long."""
 

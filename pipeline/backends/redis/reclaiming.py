@@ -14,7 +14,7 @@ from pipeline.broker import Reclaimed, ReclaimPolicy
 from pipeline.clock import now_ms
 from pipeline.settle import lost
 
-AT_ONCE: Final = 100
+AT_ONCE: Final = 64
 
 log = structlog.get_logger(component="redis")
 

@@ -4,7 +4,7 @@
 -- ARGV[…]  queues
 -- returns  13 a queue: pending, active, scheduled, retry, archived, completed, cancelled; processed, failed and
 --          cancelled today; paused (1 or 0), age of the oldest pending job ms, bytes
--- parts    common seeing
+-- parts    common bonds seeing
 local SAMPLE, counted = 5, {}
 local day = int(math.floor(now / 86400000))
 

@@ -4,5 +4,5 @@
 -- ARGV[1]  scope: kind|id
 -- ARGV[2…] job types (none: any)
 -- returns  1 or 0
--- parts    common seeing
+-- parts    common bonds seeing
 return lives(ARGV[1], {unpack(ARGV, 2)}) and 1 or 0

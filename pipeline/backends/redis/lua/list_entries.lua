@@ -6,7 +6,7 @@
 -- ARGV[4]  1 where the entry to go on after comes again  ARGV[5]  its id (empty: from the newest on)
 -- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
 -- returns  1 where that was all; of the entry to go on after whether it comes again, and its id; the fields of each job
--- parts    common seeing
+-- parts    common bonds seeing
 local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
 local last = {'', ''}

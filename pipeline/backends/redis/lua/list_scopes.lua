@@ -4,7 +4,7 @@
 -- ARGV[1]  kind  ARGV[2]  id to go on after (empty: from the first on)
 -- ARGV[3…] job types (none: any)
 -- returns  the id to go on after (empty: that was all), ids
--- parts    common seeing
+-- parts    common bonds seeing
 local types, ids, last = {unpack(ARGV, 3)}, {}, ARGV[2]
 local function first_after(id)
   local from = id == '' and '[' .. ARGV[1] .. '|' or '(' .. ARGV[1] .. '|' .. id .. '|\255'

@@ -5,7 +5,7 @@
 -- ARGV[4]  time  ARGV[5]  id of the job to go on after (empty: from the first on)
 -- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
 -- returns  1 where that was all; time and id of the job to go on after; the fields of each job
--- parts    common seeing
+-- parts    common bonds seeing
 local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
 local key, last = P .. 'q:' .. queue .. ':' .. state, {'', ''}

@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[…]  queues
 -- returns  three a queue: ready (1), paused (-1) or empty (0); the last ids of its stream and of those that come again
--- parts    common seeing
+-- parts    common bonds seeing
 local seen = {}
 for _, queue in ipairs(ARGV) do
   local ready, ids = 0, {}

@@ -4,7 +4,7 @@
 -- ARGV[1]  control channel  ARGV[2]  lease ms
 -- ARGV[3…] eight a delivery: queue, entry, consumer, id, state, opts (empty: as they are), reason, error
 -- returns  the state that resulted, a delivery; empty where it was renewed or settled meanwhile
--- parts    common moving ending
+-- parts    common bonds moving ending
 local channel, lease, states = ARGV[1], ARGV[2], {}
 
 local function reclaim(queue, entry, consumer, id, state, opts, reason, error)

@@ -4,7 +4,7 @@
 -- ARGV[1]  control channel
 -- ARGV[2…] four a delivery: queue, entry, id, consumer
 -- returns  how many were still theirs
--- parts    common moving ending
+-- parts    common bonds moving ending
 local released = 0
 for i = 2, #ARGV, 4 do
   local queue, entry, id, consumer = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

@@ -5,7 +5,7 @@
 -- ARGV[2]  JSON: a list a settlement, of queue, entry, id, consumer, type, state, opts (empty: as they are), delay ms,
 --          reason, error, how long a completed job is kept ms
 -- returns  the state that resulted, a settlement; empty where the delivery was not current
--- parts    common moving ending
+-- parts    common bonds moving ending
 local channel, all, states, holdings, done = ARGV[1], cjson.decode(ARGV[2]), {}, {}, {}
 
 -- Which of these entries a consumer holds, in one look. Where it holds far more, they are looked at one by one.
