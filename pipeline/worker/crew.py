@@ -20,7 +20,7 @@ from pipeline.handlers import HandlerTable
 from pipeline.records import WorkerBeat
 from pipeline.worker.attempt import Attempt, Attempts, Told
 from pipeline.worker.executor import Ends, Executor
-from pipeline.worker.flusher import Flusher
+from pipeline.worker.flusher import Sorted
 from pipeline.worker.invoke import Rooms
 from pipeline.worker.lease import LeaseKeeper
 from pipeline.worker.pool import Pool
@@ -58,7 +58,11 @@ class Crew:
         self._stopping = False
         self._hurry = asyncio.Event()
         self._attempts = Attempts(grace_s=settings.grace_s, on_stuck=self._report_stuck)
-        self._ends = Ends(Flusher("settling", self._settle), Flusher("releasing", self._release), on_death)
+        self._ends = Ends(
+            Sorted("settling", self._settle, lambda one: one.delivery.queue),
+            Sorted("releasing", self._release, lambda one: one.queue),
+            on_death,
+        )
         self._rooms = Rooms.of(sum(settings.slots(name) for name in pools))
         self._executor = Executor(
             broker, settings, handlers, services, self._ends, self._attempts, self._rooms

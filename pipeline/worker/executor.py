@@ -23,7 +23,7 @@ from pipeline.settle import poison, settle, unknown
 from pipeline.telemetry import span
 from pipeline.worker.attempt import Attempt, Attempts
 from pipeline.worker.control import AttemptControl
-from pipeline.worker.flusher import Flusher
+from pipeline.worker.flusher import Sorted
 from pipeline.worker.invoke import Rooms, calmed, invoke, place
 from pipeline.worker.verdict import End, decide, failure
 
@@ -39,8 +39,8 @@ job_log = structlog.get_logger(component="job")
 class Ends:
     """Where attempts end: settlements and releases on their way to the store, and whoever waits for deaths."""
 
-    settlements: Flusher[Settlement, JobState | None]
-    releases: Flusher[Delivery, None]
+    settlements: Sorted[Settlement, JobState | None]
+    releases: Sorted[Delivery, None]
     on_death: Callable[[], None]
 
 
@@ -186,7 +186,7 @@ class Executor:
             finally:
                 self._attempts.stop_clock(attempt)
             said = await calmed(attempt, said)
-            if said is not None and (failed := failure(attempt, said)) is not None:
+            if (said is not None or attempt.told) and (failed := failure(attempt, said)) is not None:
                 log.warning(
                     "attempt failed",
                     error=failed.reason if isinstance(failed, Retry) else describe(failed),

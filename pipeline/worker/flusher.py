@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+from contracts.topology import home
 from pipeline.errors import StoreUnavailable
 from pipeline.outage import Outage
 
@@ -13,6 +14,31 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 BATCH: Final = 500
+
+
+class Sorted(Generic[T, R]):
+    """A flusher for each home, so that one whose store is away keeps back nothing of the others."""
+
+    def __init__(
+        self, what: str, send: Callable[[Sequence[T]], Awaitable[Sequence[R]]], queue: Callable[[T], str]
+    ) -> None:
+        self._what, self._send, self._queue = what, send, queue
+        self._flushers: dict[str, Flusher[T, R]] = {}
+
+    def add(self, item: T) -> asyncio.Future[R]:
+        """See `Flusher.add`."""
+        name = home(self._queue(item))
+        if name not in self._flushers:
+            self._flushers[name] = Flusher(self._what, self._send)
+        return self._flushers[name].add(item)
+
+    async def confirmed(self) -> None:
+        """See `Flusher.confirmed`."""
+        await asyncio.gather(*(one.confirmed() for one in self._flushers.values()))
+
+    async def close(self, timeout: float) -> int:
+        """See `Flusher.close`."""
+        return sum(await asyncio.gather(*(one.close(timeout) for one in self._flushers.values())))
 
 
 class Flusher(Generic[T, R]):
@@ -56,25 +82,30 @@ class Flusher(Generic[T, R]):
             while self._waiting:
                 batch = [item for item, _ in itertools.islice(self._waiting, BATCH)]
                 try:
-                    answers = await self._send(batch)
+                    await self._send_all(batch)
+                    self._outage.over()
                 except StoreUnavailable as error:
                     await asyncio.sleep(self._outage.failed(error))
-                    continue
-                except Exception:  # noqa: BLE001 - one item is at fault: let the others pass
-                    await self._send_singly(batch)
-                    continue
-                self._outage.over()
-                for value in answers:
-                    self._confirm(value)
         finally:
             self._sending = None
+
+    async def _send_all(self, batch: Sequence[T]) -> None:
+        try:
+            answers = await self._send(batch)
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one item is at fault: let the others pass
+            await self._send_singly(batch)
+        else:
+            for value in answers:
+                self._confirm(value)
 
     async def _send_singly(self, batch: Sequence[T]) -> None:
         for item in batch:
             try:
                 (value,) = await self._send([item])
             except StoreUnavailable:
-                return
+                raise
             except Exception as fault:  # noqa: BLE001 - told to whoever waits for this item
                 _, answer = self._waiting.popleft()
                 if not answer.done():

@@ -30,16 +30,20 @@ class Server:
 
     def __init__(self, address: Address, *, timeout_s: float, replicas: int = 0) -> None:
         self._timeout_s, self._replicas = timeout_s, replicas
+        self._taught: set[str] = set()
         self._client = client(address, timeout_s, CONNECTIONS)
         self._blocking = client(address, None, 64)
 
     async def run(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition where `key` lies. Raises StoreUnavailable, StoreFull."""
         with store_errors():
-            try:
-                return await self._client.send("EVALSHA", script.digest, 1, key, *args)
-            except NoScriptError:  # it has not run
-                return await self._client.send("EVAL", script.text, 1, key, *args)
+            if script.digest in self._taught:
+                try:
+                    return await self._client.send("EVALSHA", script.digest, 1, key, *args)
+                except NoScriptError:  # it has not run: a server that was started anew, or another one
+                    pass
+            self._taught.add(script.digest)
+            return await self._client.send("EVAL", script.text, 1, key, *args)
 
     async def write(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition, and return once as many replicas as were asked for have it.
