@@ -83,7 +83,8 @@ class Redis:
         self._brokers: list[RedisBroker] = []
         self._patch = pytest.MonkeyPatch()
         know_who_asks(self._patch, RedisBroker)
-        self._patch.setattr(Server, "run", self._lossy_run(Server.run))
+        for way in ("run", "run_in_order"):
+            self._patch.setattr(Server, way, self._lossy_run(getattr(Server, way)))
         self._patch.setattr(Server, "call", self._lossy_call(Server.call))
         self._patch.setattr(RedisLeases, "renew", self._lossy_renewal(RedisLeases.renew))
 

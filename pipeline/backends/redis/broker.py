@@ -1,6 +1,7 @@
 """Jobs in Redis Streams: the port `pipeline.broker.Broker`. What each verb promises is said there; how, in `lua/`."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Self, TypeVar
 
 from contracts.fences import Coverage
@@ -45,6 +46,7 @@ from pipeline.broker import (
     Settlement,
 )
 from pipeline.config import Settings
+from pipeline.errors import StoreFull
 from pipeline.receipt import Receipt
 from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
 
@@ -74,7 +76,8 @@ class RedisBroker:
         """Reach for Redis. Raises ConfigurationError, StoreUnavailable; the message says what to do."""
         broker = cls(settings)
         try:
-            await broker.ping()
+            with suppress(StoreFull):  # it can be read, and workers make room
+                await broker.ping()
             await look_at_settings(broker._server, verified=not settings.redis_skip_verify)
         except BaseException:
             await broker.close()

@@ -6,7 +6,7 @@ to them. While a slot moves, its home stands still.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
@@ -70,11 +70,18 @@ class Nodes:
 
     async def send(self, *command: Any) -> Any:
         """Send a command. Raises RedisError."""
+        return await self._follow(lambda place: self._clients[place].send(*command), command)
+
+    async def send_in_order(self, *command: Any) -> Any:
+        """Send a command before those that are sent in order to this node later. Raises RedisError."""
+        return await self._follow(lambda place: self._clients[place].send_in_order(*command), command)
+
+    async def _follow(self, send: Callable[[Place], Awaitable[Any]], command: Sequence[Any]) -> Any:
         await self._look()
         place = self._slots.owner(command)
         for _ in range(HOPS):
             try:
-                return await self._clients[place].send(*command)
+                return await send(place)
             except MovedError as moved:
                 self._slots.forget()
                 place = (moved.host or place[0], moved.port)

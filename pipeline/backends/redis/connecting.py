@@ -16,23 +16,20 @@ from redis.sentinel import SentinelManagedSSLConnection as ThreadManagedSSLConne
 
 from pipeline.backends.redis.address import Address
 from pipeline.backends.redis.cluster import Nodes, Place, ThreadNodes
-from pipeline.backends.redis.direct import Direct, Patient
+from pipeline.backends.redis.direct import Direct
 
 CONNECT_S: Final = 2.0
 
 
 def client(address: Address, timeout_s: float | None, most: int) -> Any:
-    """Return a client of the event loop, with at most so many connections to each server. Commands of one without
-    `timeout_s` may wait at the server.
-    """
-    kind = Patient if timeout_s is None else Direct
+    """Return a client of the event loop, with at most so many connections to each server."""
     options = _options(address, timeout_s) | {"retry": Retry(NoBackoff(), 0)}
     if address.kind == "cluster":
         return Nodes(address.hosts, lambda place: client(_at(address, place), timeout_s, most))
     pool: dict[str, Any] = {"max_connections": most, "timeout": timeout_s or 5.0, "parser_class": Parser}
     if address.kind == "sentinel":
         pool |= {
-            "redis_class": kind,
+            "redis_class": Direct,
             "connection_pool_class": WatchedPool,
             **_secure(address, SentinelManagedSSLConnection),
         }
@@ -44,7 +41,7 @@ def client(address: Address, timeout_s: float | None, most: int) -> Any:
         (host, port), *_ = address.hosts
         options |= {"host": host, "port": port, **_secure(address, SSLConnection)}
         options.pop("ssl", None)
-    return kind.from_pool(BlockingConnectionPool(**pool, **options))
+    return Direct.from_pool(BlockingConnectionPool(**pool, **options))
 
 
 def thread_client(address: Address, timeout_s: float) -> Any:

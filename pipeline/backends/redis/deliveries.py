@@ -69,11 +69,13 @@ async def claim(
     asked = [part for queue, n in wants if n > 0 for part in (queue, n, turns.again(queue, n))]
     if not asked:
         return []
-    said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
+    said = await server.run_in_order(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
     while (
         said[2] == 1 and len(said) == HEAD
     ):  # all that came has ended, and behind it there may be some that has not
-        said = await server.run(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
+        said = await server.run_in_order(
+            script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked
+        )
     now = int(said[0])
     fields = iter(said[HEAD:])
     claimed = [
@@ -101,7 +103,7 @@ async def settle(
     states: list[JobState | None] = []
     for first in range(0, len(settlements), AT_ONCE):
         asked = to_json([_said(one) for one in settlements[first : first + AT_ONCE]])
-        said = await server.run(script("settle_jobs"), keys.prefix(name), keys.control, asked)
+        said = await server.run_in_order(script("settle_jobs"), keys.prefix(name), keys.control, asked)
         states += [STATES.get(state) for state in said]
     return states
 

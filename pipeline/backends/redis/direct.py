@@ -1,4 +1,4 @@
-"""Clients whose commands cost what they must: redis-py spends more on taking a connection from its pool, measuring and
+"""A client whose commands cost what they must: redis-py spends more on taking a connection from its pool, measuring and
 repeating than on the command itself, and on Python 3.11 it loses a cancellation now and then.
 """
 
@@ -11,8 +11,96 @@ from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ReadOnlyError, ResponseError  # noqa: A004
 
-UNDER_WAY: Final = 256
-"""Commands of one line whose answers are awaited; whoever wants one more waits."""
+KEPT: Final = 8
+UNDER_WAY: Final = 64
+"""Commands of a line whose answers are awaited; whoever wants one more waits."""
+
+
+class Direct(Redis):
+    """Keeps a few connections between commands, and one more for those whose order counts. Both ways a command is sent
+    once, and what redis-py raises is raised.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kept: list[Any] = []
+        self._turns = asyncio.Semaphore(self.connection_pool.max_connections)
+        self._line: Line | None = None
+        self._opening = asyncio.Lock()
+
+    async def send(self, *command: Any) -> Any:
+        """Send a command and return its answer as it came.
+
+        Who comes when all connections are in use gets one in turn: the pool gives it to whoever comes later.
+        """
+        if self._turns.locked():
+            await self._wait()
+        else:
+            await self._turns.acquire()
+        try:
+            return await self._send(command)
+        finally:
+            self._turns.release()
+
+    async def send_in_order(self, *command: Any) -> Any:
+        """The same; but the server gets it before all that is sent in order later, and when the connection is lost, all
+        that is under way on it is.
+        """
+        line = self._line
+        if line is None or line.lost is not None:
+            async with self._opening:
+                line = self._line
+                if line is None or line.lost is not None:
+                    line = self._line = Line(self, await self._connection())
+        return await line.ask(command)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """See `Redis`."""
+        if self._line is not None:
+            await self._line.close()
+        await super().aclose(close_connection_pool)
+
+    async def drop(self, connection: Any) -> None:
+        """Give up a connection: an answer may still come that nobody would understand."""
+        await connection.disconnect(nowait=True)
+        await self.connection_pool.release(connection)
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.connection_pool.timeout):  # type: ignore[attr-defined]
+                await self._turns.acquire()
+        except TimeoutError:
+            raise ConnectionError("all connections of this process are in use") from None
+
+    async def _send(self, command: tuple[Any, ...]) -> Any:
+        connection = await self._connection()
+        try:
+            async with asyncio.timeout(connection.socket_timeout):
+                await write(connection, command)
+                answer = await connection.read_response(timeout=math.inf)
+        except ResponseError as refusal:
+            await (self.drop if isinstance(refusal, ReadOnlyError) else self._give_back)(connection)
+            raise
+        except BaseException:
+            await self.drop(connection)
+            raise
+        await self._give_back(connection)
+        return answer
+
+    async def _connection(self) -> Any:
+        while self._kept:
+            connection = self._kept.pop()
+            reader = connection._reader  # noqa: SLF001 - asking by a read costs a turn of the loop
+            if reader is not None and not reader.at_eof() and reader.exception() is None:
+                return connection
+            await self.drop(connection)
+        return await self.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+
+    async def _give_back(self, connection: Any) -> None:
+        if len(self._kept) < KEPT:
+            self._kept.append(connection)
+        else:
+            await self.connection_pool.release(connection)
 
 
 class Line:
@@ -20,7 +108,7 @@ class Line:
     all whose answers it owes are told.
     """
 
-    def __init__(self, client: Redis, connection: Any) -> None:
+    def __init__(self, client: Direct, connection: Any) -> None:
         self._client, self._connection = client, connection
         self._awaited: deque[asyncio.Future[Any]] = deque()
         self._turns = asyncio.Semaphore(UNDER_WAY)
@@ -35,9 +123,7 @@ class Line:
                     raise self.lost
                 answer = asyncio.get_running_loop().create_future()
                 self._awaited.append(answer)
-                writer = self._connection._writer  # noqa: SLF001 - redis-py has no way to write without waiting
-                writer.write(pack_command(command))
-                await writer.drain()
+                await write(self._connection, command)
                 return await answer
         except TimeoutError as late:
             self._lose(late)
@@ -62,8 +148,7 @@ class Line:
         except Exception as error:  # noqa: BLE001 - told to those who asked
             self._lose(error)
         finally:
-            await self._connection.disconnect(nowait=True)
-            await self._client.connection_pool.release(self._connection)
+            await self._client.drop(self._connection)
 
     def _answer(self, said: Any) -> None:
         answer = self._awaited.popleft()
@@ -83,46 +168,8 @@ class Line:
             self._answer(self.lost)
 
 
-class Direct(Redis):
-    """Sends all commands on one line, in the order in which they are sent; redis-py's own use the pool as ever."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._line: Line | None = None
-        self._opening = asyncio.Lock()
-
-    async def send(self, *command: Any) -> Any:
-        """Send a command, once, and return its answer as it came. Raises what redis-py raises."""
-        line = self._line
-        if line is None or line.lost is not None:
-            line = await self._open()
-        return await line.ask(command)
-
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """See `Redis`."""
-        if self._line is not None:
-            await self._line.close()
-        await super().aclose(close_connection_pool)
-
-    async def _open(self) -> Line:
-        async with self._opening:
-            if self._line is None or self._line.lost is not None:
-                connection = await self.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-                self._line = Line(self, connection)
-            return self._line
-
-
-class Patient(Redis):
-    """Sends each command on a connection of its own, for those that wait at the server."""
-
-    async def send(self, *command: Any) -> Any:
-        """Send a command, once, and return its answer as it came. Raises what redis-py raises."""
-        connection = await self.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-        try:
-            await connection.send_packed_command(connection.pack_command(*command), check_health=False)
-            return await connection.read_response(timeout=math.inf)
-        except BaseException:  # its answer would be read as that of the next command
-            await connection.disconnect(nowait=True)
-            raise
-        finally:
-            await self.connection_pool.release(connection)
+async def write(connection: Any, command: tuple[Any, ...]) -> None:
+    """Send a command. Where the answer before it was read there is nothing to wait for, so it leaves at once."""
+    writer = connection._writer  # noqa: SLF001 - redis-py writes within `wait_for`, which loses cancellations
+    writer.write(pack_command(command))
+    await writer.drain()

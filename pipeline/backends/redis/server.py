@@ -5,7 +5,7 @@ happened. One server, Sentinel and Cluster look alike from here on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -36,14 +36,24 @@ class Server:
 
     async def run(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition where `key` lies. Raises StoreUnavailable, StoreFull."""
+        return await self._run(self._client.send, script, key, *args)
+
+    async def run_in_order(self, script: Script, key: str, *args: Any) -> Any:
+        """Run a transition before those that are asked for in order later, where all lie on one server.
+
+        Raises StoreUnavailable, StoreFull.
+        """
+        return await self._run(self._client.send_in_order, script, key, *args)
+
+    async def _run(self, send: Callable[..., Awaitable[Any]], script: Script, key: str, *args: Any) -> Any:
         with store_errors():
             if script.digest in self._taught:
                 try:
-                    return await self._client.send("EVALSHA", script.digest, 1, key, *args)
-                except NoScriptError:  # it has not run: a server that was started anew, or another one
+                    return await send("EVALSHA", script.digest, 1, key, *args)
+                except NoScriptError:  # it has not run: the server was started anew, or is another one
                     pass
             self._taught.add(script.digest)
-            return await self._client.send("EVAL", script.text, 1, key, *args)
+            return await send("EVAL", script.text, 1, key, *args)
 
     async def write(self, script: Script, key: str, *args: Any) -> Any:
         """Run a transition, and return once as many replicas as were asked for have it.
