@@ -239,39 +239,24 @@ async def trends(folder: Path) -> None:
 
 
 async def at_depth(folder: Path, depth: int) -> float:
-    """Jobs a second while so many wait: the first ten thousand, or all where there are fewer."""
-    finished = 0
+    """Jobs a second while so many wait: the first ten thousand, or rounds of all where there are fewer."""
+    finished, took = 0, 0.0
 
     async def noop(_job: Noop, _ctx: Context) -> None:
         nonlocal finished
         finished += 1
 
     async with opened(folder, pool_core_concurrency=SLOTS) as pipeline:
-        await fill(pipeline, depth)
-        counted = 10_000
-        if depth < counted:
-            return await topped_up(pipeline, depth, counted, lambda: finished, on(Noop, noop))
-        began = time.perf_counter()
+        counted = min(depth, 10_000)
         async with working(pipeline, on(Noop, noop)):
-            await until(lambda: finished >= counted)
-            return finished / (time.perf_counter() - began)
-
-
-async def topped_up(
-    pipeline: Pipeline, depth: int, counted: int, finished: Callable[[], int], handler: Any
-) -> float:
-    """Keep about `depth` waiting while `counted` are processed: what is added is taken out of the time."""
-    began, adding, added = time.perf_counter(), 0.0, depth
-    async with working(pipeline, handler):
-        while finished() < counted:
-            if added - finished() < depth // 2 and added < counted:
-                since = time.perf_counter()
-                done = finished()
-                await pipeline.enqueue_many([Noop(n=n) for n in range(depth)])
-                added += depth
-                adding += (time.perf_counter() - since) if finished() == done else 0
-            await asyncio.sleep(0)
-        return finished() / (time.perf_counter() - began - adding)
+            for _ in range(10_000 // counted):
+                await pipeline.inspector.pause("default")
+                await fill(pipeline, depth)
+                goal, began = finished + counted, time.perf_counter()
+                await pipeline.inspector.resume("default")
+                await until(lambda: finished >= goal)  # noqa: B023 - it ends within the round
+                took += time.perf_counter() - began
+            return finished / took
 
 
 async def with_processes(folder: Path, processes: int) -> float:
