@@ -19,7 +19,15 @@ from contracts.jobs import Job, Scope
 from contracts.states import WAITING, ArchiveReason, JobState
 from pipeline.clock import DAY_MS
 from pipeline.receipt import Receipt
-from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import (
+    ANY,
+    JobRecord,
+    Page,
+    Progress,
+    QueueStat,
+    TaskFilter,
+    WorkerBeat,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,56 @@
 """Seeing and steering, for people and tools: the broker's verbs with names instead of types."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from contracts.fences import coverage
 from contracts.jobs import Scope
 from contracts.options import check_count
-from contracts.states import JobState
+from contracts.states import TERMINAL, JobState
+from contracts.topology import POOLS, weights
 from contracts.topology import queue as known_queue
+from pipeline.actions import Action, Done, Effect
 from pipeline.broker import Broker, CancelOutcome, ScopeCancel
-from pipeline.errors import ConfigurationError, JobNotFound
-from pipeline.records import ANY, JobRecord, Page, QueueStat, TaskFilter, WorkerBeat
+from pipeline.errors import ConfigurationError, JobNotFound, NotAllowed, StoreUnavailable
+from pipeline.reasons import Reason, reasons
+from pipeline.records import (
+    ANY,
+    HourStat,
+    JobRecord,
+    Obstacles,
+    Page,
+    PoolStat,
+    QueueStat,
+    Relatives,
+    TaskFilter,
+    WorkerBeat,
+)
 
 PAGE: Final = 20
 LONGEST_PAGE: Final = 100
+AT_ONCE: Final = 1_000
+"""Jobs of one bulk action at most, so that it ends soon."""
+LONGEST_HOURS: Final = 90 * 24
+SETTLE_S: Final = 1.0
+"""How long those that were told to stop have for it (facts 3.2)."""
+LOOK_S: Final = 0.05
+STALL_S: Final = 60
+"""How long the answer to what is queued may be old (facts 7.6)."""
+
+
+def _default_slots(pool: str) -> int:
+    return POOLS[pool].slots
 
 
 class Inspector:
     """Every method raises StoreUnavailable; one that takes a queue raises UnknownNameError for one that is not."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, slots: Callable[[str], int] = _default_slots) -> None:
+        """`slots` says how many jobs a pool runs at once in one process, as configured."""
+        self._broker, self._slots = broker, slots
+        self._queued: dict[str, tuple[float, set[str]]] = {}
+        self._scan = asyncio.Lock()
 
     async def queues(self) -> list[QueueStat]:
         """Return one row a queue, in registry order."""
@@ -29,6 +59,42 @@ class Inspector:
     async def workers(self) -> list[WorkerBeat]:
         """Return the worker processes that live."""
         return await self._broker.workers()
+
+    async def pools(self) -> list[PoolStat]:
+        """Return one row a pool: the six of the facts in their order, then ours. A pool is known by its name."""
+        workers = [worker for worker in await self._broker.workers() if worker.state == "running"]
+        found: list[PoolStat] = []
+        for name in POOLS:
+            beats = [beat for worker in workers for beat in worker.pools if beat.name == name]
+            capacity, active = sum(beat.slots for beat in beats), sum(beat.active for beat in beats)
+            share = min(active / capacity, 1.0) if capacity else 0.0
+            row = PoolStat(name, self._slots(name), len(weights(name)), len(beats), capacity, active, share)
+            found.append(row)
+        return found
+
+    async def history(self, hours: int = 24) -> list[HourStat]:
+        """Return what each queue did in each of the last `hours` hours (UTC), the present one last; in registry order.
+
+        Raises ConfigurationError (not 1 to 2160 hours).
+        """
+        try:
+            check_count(hours, "hours", least=1)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(str(error)) from None
+        return []
+
+    async def why(self, record: JobRecord) -> list[Reason]:
+        """Return why a job waits, what weighs most first; nothing of one that runs or has ended."""
+        stats = {stat.name: stat for stat in await self._broker.queue_stats()}
+        found = Obstacles(paused=stats[record.job.queue].paused)
+        return reasons(record, found, await self._broker.workers())
+
+    async def relatives(self, record: JobRecord) -> Relatives:
+        """Return parent and root of a job, where they are kept, and its children that have not ended, some at most."""
+        job = record.job
+        parent = await self._broker.job(job.parent_id) if job.parent_id else None
+        root = await self._broker.job(job.root_id) if job.root_id not in {"", job.id} else None
+        return Relatives(parent, root)
 
     async def tasks(
         self,
@@ -68,6 +134,48 @@ class Inspector:
         covered = coverage(kind, None if types is None else frozenset(types))
         return await self._broker.cancel_scope(Scope(kind, id), covered)
 
+    async def cancel_knowledge_base(
+        self,
+        id: str,  # noqa: A002
+        knowledge_ids: Iterable[str] = (),
+        data_source_ids: Iterable[str] = (),
+    ) -> ScopeCancel:
+        """Cancel what a knowledge base has, and what names only one of its documents or sources; its `kb:delete` and
+        `index:delete` still run (facts 3.2).
+        """
+        covered = coverage("knowledge_base")
+        scopes = [Scope("knowledge", one) for one in dict.fromkeys(knowledge_ids)]
+        scopes += [Scope("data_source", one) for one in dict.fromkeys(data_source_ids)]
+        done = await self._broker.cancel_scope(Scope("knowledge_base", id), covered)
+        cancelled, signalled = dict.fromkeys(done.cancelled), dict.fromkeys(done.signalled)
+        for scope in scopes:
+            more = await self._broker.cancel_scope(scope, covered, done.cut)
+            cancelled |= dict.fromkeys(more.cancelled)
+            signalled |= dict.fromkeys(more.signalled)
+        return ScopeCancel(done.cut, tuple(cancelled), tuple(signalled))
+
+    async def effects(self, done: ScopeCancel, within: float = SETTLE_S) -> dict[str, Effect]:
+        """Return what truly happened to each job of a cancel; those told to stop have `within` seconds for it."""
+        effects = dict.fromkeys(done.cancelled, Effect.CANCELLED)
+        return effects | await self._stopped(done.signalled, within)
+
+    async def _stopped(self, signalled: Sequence[str], within: float) -> dict[str, Effect]:
+        effects = dict.fromkeys(signalled, Effect.SIGNALLED)
+        left, end = list(effects), asyncio.get_running_loop().time() + within
+        while left:
+            states = await self._broker.states(left)
+            for job_id, state in zip(left, states, strict=True):
+                if state is JobState.CANCELLED:
+                    effects[job_id] = Effect.CANCELLED
+                elif state is None or state in TERMINAL:
+                    effects[job_id] = Effect.TOO_LATE
+            left = [job_id for job_id in left if effects[job_id] is Effect.SIGNALLED]
+            if asyncio.get_running_loop().time() >= end:
+                break
+            if left:
+                await asyncio.sleep(LOOK_S)
+        return effects
+
     async def has_queued(self, kind: str, id: str, types: Iterable[str] | None = None) -> bool:  # noqa: A002
         """Whether a scope has a job that is not ended."""
         return await self._broker.has_queued(Scope(kind, id), None if types is None else frozenset(types))
@@ -75,6 +183,66 @@ class Inspector:
     async def queued_ids(self, kind: str, types: Iterable[str] | None = None) -> set[str]:
         """Return the ids of this kind of scope that have a job that is not ended."""
         return await self._broker.queued_ids(kind, None if types is None else frozenset(types))
+
+    async def stall_state(self, kind: str, ids: Iterable[str]) -> dict[str, str]:
+        """Return `queued` for each id of this kind of scope that has a job under way of the types that are its own, else
+        `stalled`; the answer may be a minute old. Without an answer of the store, nothing.
+        """
+        try:
+            queued = await self._queued_lately(kind)
+        except StoreUnavailable:
+            return {}
+        return {one: "queued" if one in queued else "stalled" for one in ids}
+
+    async def _queued_lately(self, kind: str) -> set[str]:
+        async with self._scan:
+            now = asyncio.get_running_loop().time()
+            at, found = self._queued.get(kind, (now - STALL_S, set[str]()))
+            if now - at >= STALL_S:
+                found = await self._broker.queued_ids(kind, coverage(kind).only)
+                self._queued[kind] = now, found
+            return found
+
+    async def act(self, action: Action, job_ids: Sequence[str]) -> dict[str, Effect]:
+        """Do one thing to each of these jobs; return what truly happened to each."""
+        if action is Action.CANCEL:
+            said = await self._broker.cancel(job_ids)
+            return {one: Effect(outcome) for one, outcome in zip(job_ids, said, strict=True)}
+        verb, done = {
+            Action.RUN_NOW: (self._broker.run_now, Effect.RUN),
+            Action.DELETE: (self._broker.delete, Effect.DELETED),
+        }[action]
+        effects: dict[str, Effect] = {}
+        for job_id in job_ids:
+            try:
+                await verb(job_id)
+                effects[job_id] = done
+            except JobNotFound:
+                effects[job_id] = Effect.NOT_FOUND
+            except NotAllowed:
+                effects[job_id] = Effect.NOT_ALLOWED
+        return effects
+
+    async def bulk(
+        self,
+        action: Action,
+        queue: str,
+        state: JobState,
+        match: TaskFilter = ANY,
+        cursor: str | None = None,
+    ) -> Done:
+        """Do one thing to at most a thousand jobs that match; `next_cursor` says where to go on, None at the end.
+
+        Raises CursorInvalid, CursorExpired.
+        """
+        effects: dict[str, Effect] = {}
+        while len(effects) < AT_ONCE:
+            page = await self.tasks(queue, state, cursor, LONGEST_PAGE, match=match)
+            effects |= await self.act(action, [record.job.id for record in page.records])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return Done(effects, cursor)
 
     async def run_now(self, job_id: str) -> None:
         """Make a waiting or archived job pending. Raises JobNotFound, NotAllowed."""

@@ -3,10 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any, Final
 
 from contracts.jobs import Job, Scope
 from contracts.states import ArchiveReason, JobState
+
+KEPT: Final = 20
+"""Happenings that a job's record keeps: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +23,38 @@ class Progress:
     at: int = 0
 
 
+class Happened(StrEnum):
+    """What a job's record remembers of it; a job that simply completes has none of it."""
+
+    FAILED = "failed"
+    """An attempt failed, and there are more."""
+    SNOOZED = "snoozed"
+    """It asked to be run later."""
+    LOST = "lost"
+    """Its worker was lost, and it goes again."""
+    ARCHIVED = "archived"
+    """It was given up."""
+    CANCELLED = "cancelled"
+    """It was told to stop."""
+    RUN_NOW = "run_now"
+    """A person ran it by hand."""
+    RERUN = "rerun"
+    """It ended, and an enqueue that waited for this had its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened to a job, at a time in ms. `error` is cut short; `worker` is who had it, if anybody."""
+
+    at: int
+    what: Happened
+    error: str = ""
+    worker: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job and where it stands, for people and tools."""
+    """A job and where it stands, for people and tools. `history` is what happened to it, oldest first."""
 
     job: Job
     state: JobState
@@ -32,6 +65,16 @@ class JobRecord:
     reason: ArchiveReason | None = None
     cancel_requested: bool = False
     progress: Progress | None = None
+    history: tuple[Happening, ...] = ()
+
+
+def happenings(text: str | None) -> tuple[Happening, ...]:
+    """Read a history as the stores keep it: JSON lists of when, what, error and worker. A newer version may know more."""
+    said = json.loads(text) if text else ()
+    return tuple(Happening(at, Happened(what), *more) for at, what, *more in said if what in _HAPPENED)
+
+
+_HAPPENED: Final = frozenset(Happened)
 
 
 def explained(job: Job, error: str) -> Job:
@@ -86,6 +129,54 @@ class QueueStat:
     def size(self) -> int:
         """All that is not ended."""
         return self.pending + self.active + self.scheduled + self.retry
+
+
+@dataclass(frozen=True, slots=True)
+class HourStat:
+    """What a queue did in the hour that began at `at` (ms)."""
+
+    queue: str
+    at: int
+    processed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStat:
+    """One pool at a glance (facts 3.7): `concurrency` slots in each of `instances` worker processes that run, all of
+    them `cluster_capacity`, of which `active` are taken: `utilization`, 0 to 1.
+    """
+
+    name: str
+    concurrency: int
+    queue_count: int
+    instances: int = 0
+    cluster_capacity: int = 0
+    active: int = 0
+    utilization: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Relatives:
+    """Whom a job descends from, and its children that have not ended. `more`: there may be others than these."""
+
+    parent: JobRecord | None = None
+    root: JobRecord | None = None
+    children: tuple[JobRecord, ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """What the store says of a job that waits: whether its queue is paused, which fence will stop it, and how many of
+    its queue come before it (`more`: at least so many).
+    """
+
+    paused: bool = False
+    fence: Scope | None = None
+    ahead: int = 0
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

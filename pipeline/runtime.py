@@ -58,7 +58,7 @@ class Pipeline(Producer):
     def __init__(self, broker: Broker, settings: Settings, ledger: Ledger | None = None) -> None:
         super().__init__(broker, settings)
         self.broker, self.settings, self.ledger = broker, settings, ledger
-        self.inspector = Inspector(broker)
+        self.inspector = Inspector(broker, settings.slots)
 
     @classmethod
     @asynccontextmanager
