@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from consumers.database import database_url
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
 from consumers.knowledge.search import SearchStore
@@ -44,11 +45,7 @@ class Services:
 async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
     settings = pipeline.settings
-    url = (
-        settings.database_url.get_secret_value()
-        if settings.database_url
-        else f"sqlite:///{settings.data_dir.absolute() / 'streamlane.db'}"
-    )
+    url = database_url(settings)
     await asyncio.to_thread(upgrade, url)
     database, search = Database.open(url), SqliteSearch(url)
     pipeline.ledger = SqlLedger(database)

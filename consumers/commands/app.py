@@ -47,12 +47,15 @@ app = typer.Typer(
 jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
 
 DAY_S: Final = 24 * 3600
+LOCAL: Final = "127.0.0.1"
 PAGE: Final = 100
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")]
+Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 
@@ -144,6 +147,31 @@ def worker(
     from consumers.commands.worker import new_loop, worker
 
     run(worker(names), new_loop=new_loop())
+
+
+@app.command()
+def serve(
+    host: Host = LOCAL,
+    port: Port = 8000,
+    lite: Annotated[
+        bool, typer.Option("--lite", help="Keep the queue in the data folder, not in Redis.")
+    ] = False,
+) -> None:
+    """Serve the API and the dashboard and work on everything, in this one process."""
+    needs(KNOWLEDGE)
+    from consumers.commands.serve import serve
+    from consumers.commands.worker import new_loop
+
+    run(serve(host, port, lite=lite), new_loop=new_loop())
+
+
+@app.command()
+def api(host: Host = LOCAL, port: Port = 8000) -> None:
+    """Serve the API and the dashboard; workers are other processes."""
+    from consumers.commands.serve import api
+    from consumers.commands.worker import new_loop
+
+    run(api(host, port), new_loop=new_loop())
 
 
 @app.command()

@@ -3,11 +3,12 @@
 from typing import Final
 
 from consumers.knowledge import tables, tables_graph, tables_spans
+from pipeline.store import tables_people
 from pipeline.store.tables import metadata as ledger
 
 TARGETS: Final = (ledger, tables.metadata)
-FAMILIES: Final = (tables_graph, tables_spans)
-"""Modules whose import adds their tables to the domain's."""
+FAMILIES: Final = (tables_graph, tables_spans, tables_people)
+"""Modules whose import adds their tables to the domain's or the ledger's."""
 
 
 def ours(name: str | None, kind: str, _parents: object) -> bool:

@@ -1,0 +1,53 @@
+"""`streamlane serve` and `streamlane api`: the HTTP service, with and without workers in its process."""
+
+from consumers.api import FIRST_ADMIN, api_of, first_password, listening, stop_asked
+from consumers.commands.terminal import OK, say
+from consumers.database import open_database
+from contracts.payloads import AWAITING_HANDLER
+from contracts.topology import POOLS
+from pipeline import Database, Pipeline
+
+
+async def serve(host: str, port: int, *, lite: bool) -> int:
+    """Serve and work until told to stop; return the exit code."""
+    from consumers.lanes import handlers_of
+    from consumers.services import open_services
+
+    async with (
+        Pipeline.open(**({"redis_url": None} if lite else {})) as pipeline,
+        open_services(pipeline) as services,
+        listening(api_of(pipeline, services.database), host, port) as address,
+    ):
+        await _introduce(address, services.database)
+        code = await pipeline.serve(
+            pools=tuple(POOLS),
+            handlers=handlers_of(POOLS),
+            services=services,
+            awaiting=AWAITING_HANDLER,
+            duties=services.duties,
+        )
+    say("has stopped; what was not done is kept and runs again")
+    return code
+
+
+async def api(host: str, port: int) -> int:
+    """Serve until told to stop; return the exit code."""
+    with stop_asked() as asked:
+        async with (
+            Pipeline.open() as pipeline,
+            open_database(pipeline.settings) as database,
+            listening(api_of(pipeline, database), host, port) as address,
+        ):
+            await _introduce(address, database)
+            await asked.wait()
+    return OK
+
+
+async def _introduce(address: str, database: Database) -> None:
+    password = await first_password(database)
+    how = (
+        f"sign in as {FIRST_ADMIN} with the password {password}, which is shown this once"
+        if password
+        else "sign in with your name and password (`streamlane admins add NAME` sets one)"
+    )
+    print(f"streamlane: dashboard and API at {address}; {how}; stop with Ctrl-C", flush=True)  # noqa: T201

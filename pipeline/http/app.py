@@ -1,0 +1,56 @@
+"""The HTTP service as one app."""
+
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipeline.http import health
+from pipeline.http.auth import SignInNeeded
+from pipeline.http.desk import Desk
+from pipeline.http.errors import answer_errors
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+
+
+def create_app(desk: Desk) -> FastAPI:
+    """Return the app: health, admin API, dashboard."""
+    app = FastAPI(
+        title="Streamlane", version="1", docs_url=None, redoc_url=None
+    )  # their pages load from a CDN
+    app.state.desk = desk
+    answer_errors(app)
+    app.include_router(health.router)
+
+    @app.exception_handler(SignInNeeded)
+    async def _sign_in(_request: Request, _error: SignInNeeded) -> Response:
+        return RedirectResponse("/sign-in", 303)
+
+    app.add_middleware(Headers)
+    return app
+
+
+class Headers:
+    """Every answer says what a browser may do with it: load nothing from elsewhere, be in no other's frame."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)

@@ -1,0 +1,128 @@
+"""Administrators: their passwords, their sessions, and how often a sign-in failed."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from contracts.identity import new_id
+from pipeline.clock import now_ms
+from pipeline.store.rows import changed, upsert
+from pipeline.store.tables_people import admin_sessions, admins, sign_in_failures
+
+SESSION_MS: Final = 12 * 3_600_000
+WINDOW_MS: Final = 15 * 60_000
+FEWEST_CHARACTERS: Final = 10
+COST: Final = 2**15
+"""32 MiB and some 80 ms a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A signed-in administrator. `csrf` is what their changes have to carry."""
+
+    admin_id: str
+    name: str
+    csrf: str
+    expires_at: int
+
+
+def hashed(password: str, salt: bytes | None = None) -> str:
+    """Return what is kept of a password. Takes a tenth of a second: run it in a thread."""
+    salt = salt or secrets.token_bytes(16)
+    key = hashlib.scrypt(password.encode("utf-8", "surrogatepass"), salt=salt, n=COST, r=8, p=1, maxmem=2**27)
+    return f"scrypt${COST}${base64.b64encode(salt).decode()}${base64.b64encode(key).decode()}"
+
+
+def matches(password: str, kept: str) -> bool:
+    """Whether `kept` was made of this password. As slow as `hashed`."""
+    _, _, salt, _ = kept.split("$")
+    return hmac.compare_digest(hashed(password, base64.b64decode(salt)), kept)
+
+
+async def add(session: AsyncSession, name: str, kept: str) -> None:
+    """Add an administrator, or give one a new password, which ends their sessions."""
+    ident = await session.scalar(select(admins.c.id).where(admins.c.name == name))
+    if ident is not None:
+        await session.execute(delete(admin_sessions).where(admin_sessions.c.admin_id == ident))
+    row = {"id": ident or new_id(), "name": name, "password": kept, "created_at": now_ms()}
+    await upsert(session, admins, [row], replace=["password"])
+
+
+async def remove(session: AsyncSession, name: str) -> bool:
+    """Remove an administrator and end their sessions; False if there was none."""
+    return bool(await changed(session, delete(admins).where(admins.c.name == name)))
+
+
+async def names(session: AsyncSession) -> list[str]:
+    """Return the names of all administrators."""
+    return list(await session.scalars(select(admins.c.name).order_by(admins.c.name)))
+
+
+async def password_of(session: AsyncSession, name: str) -> tuple[str, str] | None:
+    """Return the id of an administrator and what is kept of the password."""
+    row = (await session.execute(select(admins.c.id, admins.c.password).where(admins.c.name == name))).first()
+    return (row.id, row.password) if row else None
+
+
+async def begin_session(session: AsyncSession, admin_id: str) -> str:
+    """Sign an administrator in; return what their cookie says. Forgets sessions that are over."""
+    now, token = now_ms(), secrets.token_urlsafe(32)
+    await session.execute(delete(admin_sessions).where(admin_sessions.c.expires_at <= now))
+    row = {
+        "digest": _digest(token),
+        "admin_id": admin_id,
+        "csrf": secrets.token_urlsafe(24),
+        "created_at": now,
+        "expires_at": now + SESSION_MS,
+    }
+    await session.execute(admin_sessions.insert().values(row))
+    return token
+
+
+async def session(session: AsyncSession, token: str) -> Session | None:
+    """Return whom a cookie speaks for, unless their session is over."""
+    query = (
+        select(admins.c.id, admins.c.name, admin_sessions.c.csrf, admin_sessions.c.expires_at)
+        .join(admins, admins.c.id == admin_sessions.c.admin_id)
+        .where(admin_sessions.c.digest == _digest(token), admin_sessions.c.expires_at > now_ms())
+    )
+    row = (await session.execute(query)).one_or_none()
+    return Session(*row) if row else None
+
+
+async def end_session(session: AsyncSession, token: str) -> None:
+    """Sign out."""
+    await session.execute(delete(admin_sessions).where(admin_sessions.c.digest == _digest(token)))
+
+
+async def failures(session: AsyncSession, who: str) -> int:
+    """Return how often a sign-in failed of late, by this name or from this address."""
+    query = select(sign_in_failures.c.failures).where(
+        sign_in_failures.c.who == who[:160], sign_in_failures.c.since > now_ms() - WINDOW_MS
+    )
+    return await session.scalar(query) or 0
+
+
+async def note_failure(session: AsyncSession, *whose: str) -> None:
+    """Count a sign-in that failed. Forgets what is long ago."""
+    now = now_ms()
+    await session.execute(delete(sign_in_failures).where(sign_in_failures.c.since <= now - WINDOW_MS))
+    for who in whose:
+        before = await failures(session, who)
+        since = await session.scalar(
+            select(func.coalesce(func.max(sign_in_failures.c.since), now)).where(
+                sign_in_failures.c.who == who[:160]
+            )
+        )
+        row = {"who": who[:160], "failures": before + 1, "since": since}
+        await upsert(session, sign_in_failures, [row], replace=["failures", "since"])
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
