@@ -194,6 +194,23 @@ async def test_nothing_is_done_to_a_home_whose_slot_is_half_moved(cluster: Clust
         await store.close()
 
 
+async def test_who_only_enqueues_and_waits_for_replicas_follows_a_slot_that_moves(cluster: Cluster) -> None:
+    store = await RedisBroker.open(load(redis_url=cluster.url, redis_wait_replicas=1))
+    try:
+        jobs = news(2)
+        with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+            await store.enqueue(jobs[:1])
+        there = next(node for node in cluster.servers if node is not cluster.home_of(CORE))
+        await asyncio.to_thread(cluster.move, CORE, there)
+        with pytest.raises(StoreUnavailable, match="slots are moving"):
+            await store.enqueue(jobs[1:])
+        with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+            await store.enqueue(jobs[1:])
+        assert await run_all(store) == ids(jobs)
+    finally:
+        await store.close()
+
+
 async def settled(store: RedisBroker, hand: Hand, delivery: Delivery) -> None:
     assert await hand.renewing([delivery]) == ["held"]
     assert await hand.settle(delivery) is JobState.COMPLETED

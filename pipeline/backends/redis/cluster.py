@@ -6,7 +6,8 @@ to them. While a slot moves, its home stands still.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
@@ -16,7 +17,7 @@ Place: TypeAlias = tuple[str, int]
 HOPS: Final = 5
 """How often one command is sent on to another node."""
 ASK: Final = ("CLUSTER", "SLOTS")
-AWAY: Final = (ConnectionError, TimeoutError)
+AWAY: Final = (ConnectionError, TimeoutError, OSError)
 
 
 class Slots:
@@ -90,15 +91,15 @@ class Nodes:
                 raise
         raise ClusterDownError(f"CLUSTERDOWN the slot was not found at {HOPS} nodes")
 
-    async def at(self, key: str) -> Any:
-        """Return the client of the node that has this key. Raises RedisError."""
+    @asynccontextmanager
+    async def at(self, key: str) -> AsyncIterator[Any]:
+        """Give the client of the node that has this key, and ask anew who has it when that fails. Raises RedisError."""
         await self._look()
-        return self._clients[self._slots.owner(("GET", key))]
-
-    async def any(self) -> Any:
-        """Return the client of a node that answers. Raises RedisError; the next call may find another."""
-        await self.send("PING", "")
-        return await self.at("")
+        try:
+            yield self._clients[self._slots.owner(("GET", key))]
+        except (*AWAY, ClusterDownError, MovedError):
+            self._slots.forget()
+            raise
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -6,7 +6,7 @@ happened. One server, Sentinel and Cluster look alike from here on.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 from redis.exceptions import NoScriptError
@@ -63,8 +63,7 @@ class Server:
         if not self._replicas:
             return await self.run(script, key, *args)
         with store_errors():
-            at = await self._client.at(key) if isinstance(self._client, Nodes) else self._client
-            async with at.pipeline(transaction=False) as together:
+            async with node(self._client, key) as at, at.pipeline(transaction=False) as together:
                 together.execute_command("EVAL", script.text, 1, key, *args)
                 together.execute_command("WAIT", self._replicas, round(self._timeout_s * 500))
                 said, reached = await together.execute()
@@ -82,8 +81,8 @@ class Server:
     async def info(self, section: str) -> Any:
         """Return a section of INFO, of any node. Raises StoreUnavailable."""
         with store_errors():
-            at = await self._client.any() if isinstance(self._client, Nodes) else self._client
-            return await at.info(section)
+            async with node(self._client) as at:
+                return await at.info(section)
 
     async def listen(self, streams: Sequence[tuple[str, str]], block_s: float) -> list[Any]:
         """Return soon after one of these streams (all of one home) has an entry after the id given; [] after `block_s`.
@@ -99,11 +98,8 @@ class Server:
     @asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
         """Subscribe to a channel; what it yields is for `next_hint`. Raises StoreUnavailable."""
-        listening = self._blocking
         with store_errors():
-            if isinstance(listening, Nodes):
-                listening = await listening.any()
-            async with listening.pubsub(ignore_subscribe_messages=True) as pubsub:
+            async with node(self._blocking) as at, at.pubsub(ignore_subscribe_messages=True) as pubsub:
                 await pubsub.subscribe(channel)
                 yield pubsub
 
@@ -124,6 +120,11 @@ class Server:
         """Close every connection. Idempotent."""
         await close(self._client)
         await close(self._blocking)
+
+
+def node(client: Any, key: str = "") -> AbstractAsyncContextManager[Any]:
+    """Return the client of the node that has this key; of some node where none is named."""
+    return client.at(key) if isinstance(client, Nodes) else nullcontext(client)
 
 
 async def joined(parts: Iterable[Awaitable[T]]) -> list[T]:
