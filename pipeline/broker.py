@@ -111,10 +111,10 @@ class ScopeCancel:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Jobs that became pending, and when the next one is due (None: none waits)."""
+    """Jobs that became pending, and how long it is until the next one is due, ms (None: none waits)."""
 
     moved: int
-    next_due: int | None
+    due_in_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

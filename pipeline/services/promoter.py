@@ -3,7 +3,6 @@
 from typing import Final
 
 from pipeline.broker import Broker
-from pipeline.clock import now_ms
 
 BATCH: Final = 500
 LONGEST_S: Final = 2.0
@@ -20,11 +19,9 @@ class Promoter:
         promoted = await self._broker.promote(BATCH)
         if promoted.moved >= BATCH:
             return 0
-        return pause_s(promoted.next_due, now_ms())
+        return pause_s(promoted.due_in_ms)
 
 
-def pause_s(next_due: int | None, now: int) -> float:
+def pause_s(due_in_ms: int | None) -> float:
     """Return the seconds to sleep: until just after the next due time, and never so long that a lost hint matters."""
-    if next_due is None:
-        return LONGEST_S
-    return min(max(next_due - now + 1, 1) / 1000, LONGEST_S)
+    return LONGEST_S if due_in_ms is None else min((due_in_ms + 1) / 1000, LONGEST_S)

@@ -230,7 +230,7 @@ async def test_promoters_at_once_move_each_job_once(redis_server: RedisServer) -
 
         async def promote(store: RedisBroker) -> int:
             moved = 0
-            while (said := await store.promote(100)).next_due or said.moved:
+            while (said := await store.promote(100)).due_in_ms is not None or said.moved:
                 moved += said.moved
             return moved
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 from contracts.outcomes import Retry, Snooze
 from contracts.states import JobState
-from pipeline.broker import Broker
+from pipeline.broker import Broker, Promoted
 from pipeline.clock import now_ms
 from pipeline.errors import NotAllowed
 
@@ -32,12 +32,21 @@ async def test_a_delayed_job_is_not_claimed_before_its_time_and_then_once(store:
 
 
 async def test_promote_says_when_the_next_is_due(store: Broker) -> None:
-    assert (await store.promote()).next_due is None
+    assert (await store.promote()).due_in_ms is None
     await store.enqueue([new(delay_ms=90_000), new(delay_ms=30_000)])
     promoted = await store.promote()
     assert promoted.moved == 0
-    assert promoted.next_due is not None
-    assert 29_000 < promoted.next_due - now_ms() <= 30_000
+    assert promoted.due_in_ms is not None
+    assert 29_000 < promoted.due_in_ms <= 30_001
+
+
+async def test_what_is_overdue_is_due_in_no_time(store: Broker) -> None:
+    jobs = news(2, delay_ms=SOON_MS)
+    await store.enqueue(jobs)
+    record = await store.job(jobs[-1].job.id)
+    assert record is not None
+    await wait_until(lambda: now_ms() > record.due_at, describe="both are due")
+    assert await store.promote(1) == Promoted(1, 0)
 
 
 async def test_whoever_waits_for_the_head_is_told_of_an_earlier_one(backend: Backend, store: Broker) -> None:

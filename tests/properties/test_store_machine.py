@@ -300,7 +300,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._let_pass()
         got = self.insist(self.store.promote, 1000)
         self.check_rest(got.moved, self.model.promote(), 0)
-        assert (got.next_due is None) == (not self.model.in_state(JobState.SCHEDULED, JobState.RETRY))
+        assert (got.due_in_ms is None) == (not self.model.in_state(JobState.SCHEDULED, JobState.RETRY))
 
     def cancel(self, draw: Any) -> None:
         job_id = draw(st.sampled_from(list(self.model.jobs)))

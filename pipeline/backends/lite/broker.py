@@ -148,9 +148,9 @@ class LiteBroker:
 
     async def promote(self, limit: int = 500) -> Promoted:
         def moved(transaction: Transaction) -> Promoted:
-            promoted = promote(transaction, limit)
-            self._head = promoted.next_due
-            return promoted
+            count, due = promote(transaction, limit)
+            self._head = due
+            return Promoted(count, None if due is None else max(due - transaction.now, 0))
 
         return await self.writer.submit(Fleeting(moved))
 

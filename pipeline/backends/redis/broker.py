@@ -138,8 +138,8 @@ class RedisBroker:
 
     async def promote(self, limit: int = 500) -> Promoted:
         said = await joined(self._promote(name, queues, limit) for name, queues in homes().items())
-        dues = [one.next_due for one in said if one.next_due is not None]
-        return Promoted(sum(one.moved for one in said), min(dues, default=None))
+        waits = [one.due_in_ms for one in said if one.due_in_ms is not None]
+        return Promoted(sum(one.moved for one in said), min(waits, default=None))
 
     async def reclaim(self, policy: ReclaimPolicy) -> list[Reclaimed]:
         found = await joined(
@@ -236,16 +236,16 @@ class RedisBroker:
         await self._server.close()
 
     async def _promote(self, name: str, queues: Sequence[str], limit: int) -> Promoted:
-        moved, due, left = 0, None, limit
+        moved, wait, left = 0, None, limit
         while left > 0:
             most = min(left, PROMOTED)
             said = await self._server.run(
                 script("promote_jobs"), self._keys.prefix(name), self._keys.control, most, *queues
             )
-            moved, due, left = moved + said[0], int(said[1]) if said[1] else None, left - most
+            moved, wait, left = moved + said[0], int(said[1]) if said[1] else None, left - most
             if said[0] < most:
                 break
-        return Promoted(moved, due)
+        return Promoted(moved, wait)
 
 
 R = TypeVar("R")

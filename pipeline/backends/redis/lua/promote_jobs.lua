@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel  ARGV[2]  at most so many
 -- ARGV[3…] the queues of the home
--- returns  how many moved, when the next one is due (empty: none waits)
+-- returns  how many moved, how long until the next one is due ms (empty: none waits)
 -- parts    common bonds moving ending
 local channel, left, moved, head, room = ARGV[1], tonumber(ARGV[2]), 0, nil, 1048576
 local LATE = {state = 'archived', reason = 'expired', error = 'its deadline passed while it waited'}
@@ -39,4 +39,4 @@ for i = 3, #ARGV do
   end
 end
 if head then call('HSET', P .. 'meta', 'head', int(head)) else call('HDEL', P .. 'meta', 'head') end
-return {moved, head and int(head) or ''}
+return {moved, head and int(math.max(head - now, 0)) or ''}
