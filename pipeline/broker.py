@@ -223,8 +223,8 @@ class Broker(Protocol):
         past their deadline archived (expired).
         """
 
-    async def held(self, consumer: str) -> list[Delivery]:
-        """Return the deliveries in this consumer's name, so that a claim whose reply was lost costs no crash."""
+    async def held(self, consumer: str, queues: Sequence[str]) -> list[Delivery]:
+        """Return the deliveries of these queues in this consumer's name, so that a claim whose reply was lost costs no crash."""
 
     async def wait_for_work(self, queues: Sequence[str], timeout: float) -> bool:
         """Return True when one of these queues may have jobs to claim (a paused one has none), False after `timeout`

@@ -90,7 +90,7 @@ class Pool:
         """Return deliveries in our name that nobody runs: those of a claim whose reply was lost."""
         if not self._unsure:
             return []
-        held = await self._broker.held(self.consumer)
+        held = await self._broker.held(self.consumer, list(self._weights))
         self._unsure = False
         return [delivery for delivery in held if delivery not in self._attempts]
 

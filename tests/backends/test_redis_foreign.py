@@ -11,7 +11,7 @@ from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
 from pipeline.client import Origin
 
-from tests.support.hand import Hand, envelope, new, reclaimed
+from tests.support.hand import QUEUE, Hand, envelope, new, reclaimed
 from tests.support.redis_server import shared
 
 FOREIGN = [{"type": "test:work", "data": "{}"}, {"id": "no id at all", "type": "test:work", "data": "{}"}]
@@ -27,7 +27,7 @@ async def test_it_runs_under_the_name_of_its_entry(store: RedisBroker, entry: st
     hand = Hand(store)
     delivery = await hand.take_one()
     assert delivery.job_id == f"default:{entry}"
-    assert [one.job_id for one in await store.held(hand.name)] == [delivery.job_id]
+    assert [one.job_id for one in await store.held(hand.name, [QUEUE])] == [delivery.job_id]
     (seen,) = (await store.tasks("default", JobState.ACTIVE, cursor=None, limit=5)).records
     assert seen.job.id == delivery.job_id
     assert await hand.settle(delivery) is JobState.COMPLETED

@@ -20,7 +20,7 @@ from pipeline.errors import ConfigurationError, StoreUnavailable
 from pipeline.records import Progress, WorkerBeat
 from structlog.testing import capture_logs
 
-from tests.support.hand import Hand, new, news, state
+from tests.support.hand import QUEUE, Hand, new, news, state
 from tests.support.redis_server import PROGRAM, RedisServer, free_port
 from tests.support.redis_topologies import Cluster, Sentinel
 
@@ -51,7 +51,7 @@ async def use_everything(store: Broker) -> None:
     await store.enqueue([*news(4, scopes=(TENANT,)), new(delay_ms=1), new(delay_ms=60_000)])
     first, second = await hand.take(2)
     assert await hand.renewing([first]) == ["held"]
-    assert len(await store.held(hand.name)) == 2
+    assert len(await store.held(hand.name, [QUEUE])) == 2
     assert await store.report(first, Progress(1, 2, "half"))
     assert await hand.settle(first) is JobState.COMPLETED
     assert await store.release([second]) == 1

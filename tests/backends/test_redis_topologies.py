@@ -293,3 +293,17 @@ async def test_the_leases_at_a_node_are_renewed_though_another_is_lost(loose: Cl
         assert entry["time_since_delivered"] < 1000
     finally:
         await store.close()
+
+
+async def test_a_consumer_finds_what_it_holds_at_one_node_though_another_is_lost(loose: Cluster) -> None:
+    store = await RedisBroker.open(load(redis_url=loose.url))
+    try:
+        hand = Hand(store)
+        lost = loose.home_of(CORE)
+        queue = next(name for name in QUEUES if loose.home_of(Keys().prefix(home(name))) is not lost)
+        await store.enqueue([new(queue=queue)])
+        held = await hand.take_one(queue)
+        lost.kill()
+        assert await store.held(hand.name, [queue]) == [held]
+    finally:
+        await store.close()

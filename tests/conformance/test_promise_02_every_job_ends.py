@@ -12,7 +12,19 @@ from pipeline.errors import StoreUnavailable
 
 from tests.conformance.conftest import Insist
 from tests.support.faults import Faults, Loss
-from tests.support.hand import LEASE_MS, SOON_MS, Hand, envelope, ids, new, news, reclaimed, settlement, state
+from tests.support.hand import (
+    LEASE_MS,
+    QUEUE,
+    SOON_MS,
+    Hand,
+    envelope,
+    ids,
+    new,
+    news,
+    reclaimed,
+    settlement,
+    state,
+)
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
@@ -213,7 +225,7 @@ async def claim(hand: Hand, count: int) -> list[Delivery]:
     try:
         return await hand.take(count)
     except StoreUnavailable:
-        return await hand.store.held(hand.name) or await hand.take(count)
+        return await hand.store.held(hand.name, [QUEUE]) or await hand.take(count)
 
 
 @pytest.mark.parametrize("method", ["enqueue", "claim", "held", "settle", "release", "promote", "reclaim"])
@@ -236,7 +248,7 @@ async def test_no_job_is_dropped_whatever_is_lost_on_its_way(
         await sure(store.promote)
         for delivery in await claim(hand, 5):
             await sure(store.settle, [settlement(delivery)])
-        await sure(store.held, hand.name)
+        await sure(store.held, hand.name, [QUEUE])
         return set(await store.states(ids(jobs))) == {JobState.COMPLETED}
 
     await wait_until(all_done, describe="all jobs are done", longest_pause=LEASE_MS / 10_000)

@@ -15,7 +15,7 @@ from pipeline.errors import StoreUnavailable
 from tests.conformance.conftest import Insist
 from tests.support.backends import Backend
 from tests.support.faults import Faults
-from tests.support.hand import LEASE_MS, Hand, envelope, ids, new, news, reclaimed, state
+from tests.support.hand import LEASE_MS, QUEUE, Hand, envelope, ids, new, news, reclaimed, state
 from tests.support.waiting import wait_until
 
 
@@ -162,19 +162,20 @@ async def test_a_claim_whose_reply_was_lost_costs_no_crash(
     (faults.lose_reply if lost_reply else faults.lose_request)("claim")
     with pytest.raises(StoreUnavailable):
         await hand.take(2)
-    held = await store.held(hand.name)
+    held = await store.held(hand.name, [QUEUE])
     assert [d.job_id for d in held] == (ids(jobs[:2]) if lost_reply else [])
     taken = held or await hand.take(2)
     assert {d.consumer for d in taken} == {hand.name}
     assert [await hand.settle(d) for d in taken] == [JobState.COMPLETED] * 2
-    assert await store.held(hand.name) == []
+    assert await store.held(hand.name, [QUEUE]) == []
 
 
 async def test_a_consumer_finds_only_what_is_in_its_own_name(store: Broker, hand: Hand) -> None:
     await store.enqueue(news(2))
     mine = await hand.take_one()
     await Hand(store).take_one()
-    assert await store.held(hand.name) == [mine]
+    assert await store.held(hand.name, [QUEUE]) == [mine]
+    assert await store.held(hand.name, ["wiki"]) == []
 
 
 async def test_a_job_is_pending_again_for_anybody_who_waits_for_work(store: Broker, hand: Hand) -> None:

@@ -118,8 +118,8 @@ class LiteBroker:
             Fleeting(partial(claim, consumer=consumer, wants=wants, turns=self._turns))
         )
 
-    async def held(self, consumer: str) -> list[Delivery]:
-        return await self.reader.run(partial(held, consumer=consumer))
+    async def held(self, consumer: str, queues: Sequence[str]) -> list[Delivery]:
+        return await self.reader.run(partial(held, consumer=consumer, queues=queues))
 
     async def wait_for_work(self, queues: Sequence[str], timeout: float) -> bool:
         self._watch()

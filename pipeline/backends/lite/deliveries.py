@@ -17,9 +17,9 @@ def delivery(row: sqlite3.Row, consumer: str, claimed_at: int) -> Delivery:
     return Delivery(row["queue"], row["id"], str(row["entry"]), consumer, stored(row), claimed_at)
 
 
-def held(snapshot: Snapshot, consumer: str) -> list[Delivery]:
-    """Return what is active in this consumer's name."""
-    rows = snapshot.run("select_held", consumer=consumer)
+def held(snapshot: Snapshot, consumer: str, queues: Sequence[str]) -> list[Delivery]:
+    """Return what is active of these queues in this consumer's name."""
+    rows = snapshot.run("select_held", consumer=consumer, queues=array(queues))
     return [delivery(row, consumer, row["claimed_at"]) for row in rows]
 
 

@@ -102,10 +102,10 @@ class RedisBroker:
         )
         return [delivery for claimed in await joined(claims) for delivery in claimed]
 
-    async def held(self, consumer: str) -> list[Delivery]:
+    async def held(self, consumer: str, queues: Sequence[str]) -> list[Delivery]:
         found = await joined(
-            deliveries.held(self._server, self._keys, name, consumer, queues)
-            for name, queues in homes().items()
+            deliveries.held(self._server, self._keys, name, consumer, among)
+            for name, among in by_home(queues, str).items()
         )
         return [delivery for held in found for delivery in held]
 

@@ -88,7 +88,7 @@ async def claim(
 
 
 async def held(server: Server, keys: Keys, name: str, consumer: str, queues: Sequence[str]) -> list[Delivery]:
-    """Return what is active in this consumer's name in one home."""
+    """Return what is active of these queues, all of one home, in this consumer's name."""
     said = iter(await server.run(script("list_held"), keys.prefix(name), consumer, *queues))
     return [
         Delivery(queue, job_id, entry, consumer, _record(job_id, kind, data, opts), int(at))

@@ -2,7 +2,7 @@
 -- What is active in a consumer's name.
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  consumer
--- ARGV[2…] the queues of the home
+-- ARGV[2…] queues of the home
 -- returns  seven a job: queue, entry, id, type, data, opts, claimed at
 -- parts    common
 local held = {}
