@@ -12,7 +12,7 @@ Semantics that hold for every backend:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from contracts.fences import Coverage
 from contracts.jobs import Job, Scope
@@ -21,13 +21,18 @@ from pipeline.clock import DAY_MS
 from pipeline.receipt import Receipt
 from pipeline.records import (
     ANY,
+    HourStat,
     JobRecord,
+    Obstacles,
     Page,
     Progress,
     QueueStat,
     TaskFilter,
     WorkerBeat,
 )
+
+COUNTED_AHEAD: Final = 1_000
+"""How many of those before a job are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +314,17 @@ class Broker(Protocol):
 
     async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
         """Return the ids of this kind of scope that have a job that is not ended."""
+
+    async def history(self, hours: int) -> list[HourStat]:
+        """Return what each queue did in each of the last hours (UTC), the present one last, in registry order."""
+
+    async def obstacles(self, queue: str, job_id: str) -> Obstacles:
+        """Return what stands before a job of this queue that waits."""
+
+    async def children(self, parent_id: str, scope: Scope, limit: int) -> tuple[list[JobRecord], bool]:
+        """Return at most `limit` jobs of a scope that have not ended and that `parent_id` enqueued, and whether there may
+        be more: only some thousand jobs of the scope are looked at.
+        """
 
     # Workers
 

@@ -4,6 +4,7 @@ import time
 from typing import Final
 
 DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
 
 
 def now_ms() -> int:

@@ -7,7 +7,7 @@ from typing import Final
 from contracts.fences import coverage
 from contracts.jobs import Scope
 from contracts.options import check_count
-from contracts.states import TERMINAL, JobState
+from contracts.states import TERMINAL, WAITING, JobState
 from contracts.topology import POOLS, weights
 from contracts.topology import queue as known_queue
 from pipeline.actions import Action, Done, Effect
@@ -18,7 +18,6 @@ from pipeline.records import (
     ANY,
     HourStat,
     JobRecord,
-    Obstacles,
     Page,
     PoolStat,
     QueueStat,
@@ -31,7 +30,8 @@ PAGE: Final = 20
 LONGEST_PAGE: Final = 100
 AT_ONCE: Final = 1_000
 """Jobs of one bulk action at most, so that it ends soon."""
-LONGEST_HOURS: Final = 90 * 24
+LONGEST_HOURS: Final = 7 * 24
+CHILDREN: Final = 100
 SETTLE_S: Final = 1.0
 """How long those that were told to stop have for it (facts 3.2)."""
 LOOK_S: Final = 0.05
@@ -41,6 +41,11 @@ STALL_S: Final = 60
 
 def _default_slots(pool: str) -> int:
     return POOLS[pool].slots
+
+
+def _width(scope: Scope) -> int:
+    """Return how many jobs a scope of its kind may have, roughly: the narrow ones are looked into first."""
+    return {"tenant": 2, "knowledge_base": 1}.get(scope.kind, 0)
 
 
 class Inspector:
@@ -73,20 +78,20 @@ class Inspector:
         return found
 
     async def history(self, hours: int = 24) -> list[HourStat]:
-        """Return what each queue did in each of the last `hours` hours (UTC), the present one last; in registry order.
-
-        Raises ConfigurationError (not 1 to 2160 hours).
+        """Return what each queue did in each of the last `hours` hours (UTC), the present one last; at most a week.
+        In registry order. Raises ConfigurationError (no hour).
         """
         try:
-            check_count(hours, "hours", least=1)
+            hours = min(check_count(hours, "hours", least=1), LONGEST_HOURS)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(str(error)) from None
-        return []
+        return await self._broker.history(hours)
 
     async def why(self, record: JobRecord) -> list[Reason]:
         """Return why a job waits, what weighs most first; nothing of one that runs or has ended."""
-        stats = {stat.name: stat for stat in await self._broker.queue_stats()}
-        found = Obstacles(paused=stats[record.job.queue].paused)
+        if record.state not in WAITING:
+            return []
+        found = await self._broker.obstacles(record.job.queue, record.job.id)
         return reasons(record, found, await self._broker.workers())
 
     async def relatives(self, record: JobRecord) -> Relatives:
@@ -94,7 +99,13 @@ class Inspector:
         job = record.job
         parent = await self._broker.job(job.parent_id) if job.parent_id else None
         root = await self._broker.job(job.root_id) if job.root_id not in {"", job.id} else None
-        return Relatives(parent, root)
+        children: dict[str, JobRecord] = {}
+        more = False
+        for scope in sorted(job.scopes, key=_width):
+            found, others = await self._broker.children(job.id, scope, CHILDREN)
+            children |= {one.job.id: one for one in found}
+            more = more or others
+        return Relatives(parent, root, tuple(children.values())[:CHILDREN], more or len(children) > CHILDREN)
 
     async def tasks(
         self,

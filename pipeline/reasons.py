@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from contracts.states import WAITING, JobState
+from contracts.states import JobState
 from contracts.topology import QUEUES
 from pipeline.records import JobRecord, Obstacles, WorkerBeat
 
@@ -38,9 +38,7 @@ class Reason:
 
 
 def reasons(record: JobRecord, found: Obstacles, workers: Collection[WorkerBeat]) -> list[Reason]:
-    """Return why a job waits, what weighs most first; nothing of one that runs or has ended."""
-    if record.state not in WAITING:
-        return []
+    """Return why a waiting job waits, what weighs most first."""
     job, pool = record.job, QUEUES[record.job.queue].pool
     readers = [
         beat

@@ -283,7 +283,8 @@ def counted(server: RedisServer) -> Counter[str]:
     with server.client() as client:
         found = Counter[str]()
         for key in client.scan_iter(match="sl:*:stats:default:*"):
-            found.update({name: int(number) for name, number in client.hgetall(key).items()})
+            for name, number in client.hgetall(key).items():
+                found[name.partition(":")[0]] += int(number)  # by the hour
         return found
 
 

@@ -53,7 +53,17 @@ from pipeline.broker import (
 )
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
-from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import (
+    ANY,
+    HourStat,
+    JobRecord,
+    Obstacles,
+    Page,
+    Progress,
+    QueueStat,
+    TaskFilter,
+    WorkerBeat,
+)
 
 BUSY_S: Final = 5.0
 MANY: Final = 1_000
@@ -222,6 +232,17 @@ class LiteBroker:
 
     async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
         return await self.reader.run(partial(inspection.queued_ids, kind=kind, types=types))
+
+    async def history(self, hours: int) -> list[HourStat]:
+        return await self.reader.run(partial(inspection.history, hours=hours))
+
+    async def obstacles(self, queue: str, job_id: str) -> Obstacles:
+        return await self.reader.run(partial(inspection.obstacles, queue=queue, job_id=job_id))
+
+    async def children(self, parent_id: str, scope: Scope, limit: int) -> tuple[list[JobRecord], bool]:
+        return await self.reader.run(
+            partial(inspection.children, parent_id=parent_id, scope=scope, limit=limit)
+        )
 
     async def heartbeat(self, beat: WorkerBeat, ttl_ms: int) -> None:
         await self.writer.submit(Fleeting(partial(beats.beat, said=beat, ttl_ms=ttl_ms)))

@@ -89,7 +89,7 @@ def _ready(
             transaction.run("select_pending", queue=queue, again=kind, limit=most).fetchall()
             for kind in (True, False)
         ]
-        again, fresh = (fences.uncovered(weed(transaction, rows)) for rows in found)
+        again, fresh = (fences.uncovered(transaction, weed(transaction, rows)) for rows in found)
         if len(again) + len(fresh) == sum(map(len, found)):
             break  # else what had expired or was cancelled made room for others
     return turns.merge(queue, again, fresh, limit)

@@ -38,7 +38,7 @@ def current(transaction: Transaction, deliveries: Sequence[Delivery]) -> list[sq
 def release(transaction: Transaction, deliveries: Sequence[Delivery]) -> int:
     """Active → pending, nothing counted; one that was told to stop is cancelled."""
     rows = [row for row in current(transaction, deliveries) if row is not None]
-    told = [End(row, JobState.CANCELLED) for row in rows if row["cancel"]]
+    told = [End(row, JobState.CANCELLED, worker=row["consumer"]) for row in rows if row["cancel"]]
     end(transaction, told)
     queue_again(transaction, [(row, None) for row in rows if not row["cancel"]])
     return len(rows)

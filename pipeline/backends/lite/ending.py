@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts.states import ArchiveReason, JobState
+from pipeline.backends.lite.history import happened
 from pipeline.backends.lite.transaction import Transaction, array
-from pipeline.clock import DAY_MS
+from pipeline.clock import HOUR_MS
+from pipeline.records import Happened
 
 
 @dataclass(slots=True)
 class End:
     """One job that ends. `row` has seq, id, type, queue, named, unique_key, rerun and scopes; `opts` None leaves the
-    envelope as it is; `kept_ms` is for completed. `final`: an enqueue that waits for the end is dropped with the job.
+    envelope as it is; `kept_ms` is for completed, `worker` had it. `final`: an enqueue that waits for the end is dropped with the job.
     """
 
     row: sqlite3.Row
@@ -24,6 +26,7 @@ class End:
     reason: ArchiveReason | None = None
     error: str = ""
     kept_ms: int = 0
+    worker: str = ""
     final: bool = False
 
     @property
@@ -50,6 +53,10 @@ def end(transaction: Transaction, ends: Sequence[End]) -> list[JobState]:
     transaction.run_many("bury_job", [(one.row["seq"],) for one in kept if one.state is JobState.ARCHIVED])
     unique = [one.row for one in ends if one.row["unique_key"] is not None and not one.again]
     transaction.run_many("unlock_unique", [(row["type"], row["unique_key"], row["id"]) for row in unique])
+    for state in (JobState.ARCHIVED, JobState.CANCELLED):
+        ended = [(one.row["seq"], one.error, one.worker) for one in kept if one.state is state]
+        happened(transaction, Happened(state), ended)
+    happened(transaction, Happened.RERUN, [(one.row["seq"], "", "") for one in ends if one.again])
     count(transaction, [(one.row["queue"], one.state) for one in ends])
     return [JobState.SCHEDULED if one.again else one.state for one in ends]
 
@@ -69,14 +76,14 @@ def remove(
 
 
 def count(transaction: Transaction, ends: Sequence[tuple[str, JobState]]) -> None:
-    """Count jobs that came to this state, by queue, for today's statistics."""
-    day = transaction.now // DAY_MS
+    """Count jobs that came to this state, by queue and hour."""
+    hour = transaction.now // HOUR_MS
     for (queue, state), number in Counter(ends).items():
         failed = number if state in {JobState.RETRY, JobState.ARCHIVED} else 0
         processed = number if state is JobState.COMPLETED else failed
         cancelled = number if state is JobState.CANCELLED else 0
         transaction.run(
-            "count_ends", queue=queue, day=day, processed=processed, failed=failed, cancelled=cancelled
+            "count_ends", queue=queue, hour=hour, processed=processed, failed=failed, cancelled=cancelled
         )
 
 

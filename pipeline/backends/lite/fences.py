@@ -8,7 +8,7 @@ from contracts.fences import Coverage
 from contracts.jobs import Job
 from contracts.states import JobState
 from pipeline.backends.lite.ending import End, end, pairs
-from pipeline.backends.lite.transaction import Transaction
+from pipeline.backends.lite.transaction import Snapshot, Transaction
 
 ALL_BUT: Final = "*"
 
@@ -28,8 +28,8 @@ def covers(row: str, job_type: str) -> bool:
 class Fences:
     """The fences as one operation sees them: each scope is read once."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._seen: dict[tuple[str, str], list[tuple[str, int]]] = {}
 
     def root(self, job: Job) -> int | None:
@@ -40,7 +40,7 @@ class Fences:
         scopes = [(scope.kind, scope.id) for scope in job.scopes]
         if job.root_at:
             return None if self.cover(job.type, job.root_at, scopes) else job.root_at
-        return max(self._transaction.now, *(cut + 1 for scope in scopes for _, cut in self._of(scope)), 0)
+        return max(self._snapshot.now, *(cut + 1 for scope in scopes for _, cut in self._of(scope)), 0)
 
     def cover(self, job_type: str, root_at: int, scopes: Sequence[tuple[str, str]]) -> bool:
         """Whether a fence keeps a job from starting."""
@@ -48,12 +48,12 @@ class Fences:
             root_at <= cut and covers(row, job_type) for scope in scopes for row, cut in self._of(scope)
         )
 
-    def uncovered(self, rows: Sequence[sqlite3.Row]) -> list[sqlite3.Row]:
+    def uncovered(self, transaction: Transaction, rows: Sequence[sqlite3.Row]) -> list[sqlite3.Row]:
         """Cancel those of these waiting jobs that a fence covers, and return the others.
 
         A cancel of many jobs sweeps them a part at a time; what it has not come to yet is met here.
         """
-        (newest,) = self._transaction.run("select_newest_cut").fetchone()
+        (newest,) = self._snapshot.run("select_newest_cut").fetchone()
         if newest is None or all(row["root_at"] > newest for row in rows):
             return list(rows)
         covered: list[End] = []
@@ -63,12 +63,12 @@ class Fences:
                 covered.append(End(row, JobState.CANCELLED))
             else:
                 free.append(row)
-        end(self._transaction, covered)
+        end(transaction, covered)
         return free
 
     def _of(self, scope: tuple[str, str]) -> list[tuple[str, int]]:
         if scope not in self._seen:
             kind, ident = scope
-            rows = self._transaction.run("select_fences", kind=kind, id=ident)
+            rows = self._snapshot.run("select_fences", kind=kind, id=ident)
             self._seen[scope] = [(row["covers"], row["cut"]) for row in rows]
         return self._seen[scope]

@@ -6,8 +6,10 @@ from contracts.states import JobState
 from contracts.wire import encode_options
 from pipeline.backends.lite.deliveries import queue_again
 from pipeline.backends.lite.ending import End, end
+from pipeline.backends.lite.history import happened
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Reclaimed, ReclaimPolicy
+from pipeline.records import Happened
 from pipeline.settle import lost
 
 
@@ -27,6 +29,7 @@ def reclaim(transaction: Transaction, policy: ReclaimPolicy) -> list[Reclaimed]:
     ended = iter(end(transaction, ends))
     again = [(row, fate) for row, fate in zip(rows, fates, strict=True) if not isinstance(fate, End)]
     queue_again(transaction, again)
+    happened(transaction, Happened.LOST, [(row["seq"], "", row["consumer"]) for row, _ in again])
     return [
         Reclaimed(
             row["id"],
@@ -61,9 +64,9 @@ def _quiet(transaction: Transaction, lease_ms: int) -> bool:
 def _fate(row: sqlite3.Row, policy: ReclaimPolicy, now: int) -> End | str | None:
     """Return how a lost job ends, or the options it goes on with (None: as they are)."""
     if row["cancel"]:
-        return End(row, JobState.CANCELLED)
+        return End(row, JobState.CANCELLED, worker=row["consumer"])
     fate = lost({name: row[name] for name in ("id", "type", "opts")}, row["queue"], policy=policy, now=now)
     opts = encode_options(fate.job) if fate.job else None
     if fate.state is JobState.PENDING:
         return opts
-    return End(row, fate.state, opts, fate.reason, fate.error)
+    return End(row, fate.state, opts, fate.reason, fate.error, worker=row["consumer"])

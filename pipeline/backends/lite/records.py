@@ -9,7 +9,7 @@ from contracts.jobs import Job
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.backends.lite.transaction import Snapshot, array
-from pipeline.records import JobRecord, Progress, explained
+from pipeline.records import JobRecord, Progress, explained, happenings
 
 
 def stored(row: sqlite3.Row) -> dict[str, str]:
@@ -40,6 +40,7 @@ def job_record(row: sqlite3.Row) -> JobRecord:
         reason=ArchiveReason(row["reason"]) if row["reason"] else None,
         cancel_requested=bool(row["cancel"]),
         progress=_progress(row["progress"]),
+        history=happenings(row["history"]),
     )
 
 

@@ -7,7 +7,7 @@ from contracts.topology import QUEUES, by_home
 from pipeline.backends.lite.ending import remove
 from pipeline.backends.lite.transaction import Transaction, array
 from pipeline.broker import Pruned, Retention
-from pipeline.clock import DAY_MS
+from pipeline.clock import HOUR_MS
 
 AT_ONCE: Final = 500
 
@@ -27,7 +27,7 @@ def prune(transaction: Transaction, retention: Retention) -> Pruned:
     )
     fences = _rows(transaction, "delete_fences", before=now - retention.fence_ms)
     others = (
-        _rows(transaction, "delete_stats", before=now // DAY_MS - retention.stats_days)
+        _rows(transaction, "delete_stats", before=now // HOUR_MS - retention.stats_days * 24)
         + _rows(transaction, "delete_workers", before=now)
         + _rows(transaction, "delete_locks", before=now)
         + _rows(transaction, "delete_uniques", before=now)

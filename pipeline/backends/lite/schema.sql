@@ -32,6 +32,7 @@ CREATE TABLE jobs (
     cancel     INTEGER NOT NULL DEFAULT 0,    -- its worker is told to stop
     rerun      TEXT,                          -- the enqueue that waits for its end, as JSON
     progress   TEXT,                          -- [done, total, stage, at]
+    history    TEXT,                          -- the last things that happened to it: [[at, what, error, worker] …]
     died       INTEGER NOT NULL DEFAULT 0,
     reason     TEXT,
     error      TEXT NOT NULL DEFAULT '',
@@ -105,11 +106,11 @@ CREATE INDEX dead_of_queue ON dead (queue, number);
 
 CREATE TABLE stats (
     queue     TEXT NOT NULL,
-    day       INTEGER NOT NULL,               -- days since the epoch, UTC
+    hour      INTEGER NOT NULL,               -- hours since the epoch, UTC
     processed INTEGER NOT NULL DEFAULT 0,
     failed    INTEGER NOT NULL DEFAULT 0,
     cancelled INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (queue, day)
+    PRIMARY KEY (hour, queue)
 ) WITHOUT ROWID;
 
 CREATE TABLE paused (queue TEXT PRIMARY KEY) WITHOUT ROWID;

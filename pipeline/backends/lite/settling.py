@@ -7,8 +7,10 @@ from contracts.states import JobState
 from contracts.wire import encode_options
 from pipeline.backends.lite.deliveries import current
 from pipeline.backends.lite.ending import End, count, end
+from pipeline.backends.lite.history import happened
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.broker import Settlement
+from pipeline.records import Happened
 
 LATER = frozenset({JobState.RETRY, JobState.SCHEDULED})
 
@@ -48,8 +50,11 @@ def _end(row: sqlite3.Row, said: Settlement, state: JobState) -> End:
     kept = job.retention_ms if job else 0
     if state is JobState.COMPLETED and kept <= 0:
         return End(row, state)
+    worker = said.delivery.consumer
     opts = encode_options(job) if job else None
-    return End(row, state, opts, said.reason if state is JobState.ARCHIVED else None, said.error, kept)
+    return End(
+        row, state, opts, said.reason if state is JobState.ARCHIVED else None, said.error, kept, worker
+    )
 
 
 def _postpone(transaction: Transaction, later: Sequence[tuple[sqlite3.Row, Settlement]]) -> None:
@@ -60,3 +65,10 @@ def _postpone(transaction: Transaction, later: Sequence[tuple[sqlite3.Row, Settl
         snoozed = said.state is JobState.SCHEDULED
         moves.append((said.state, opts, due, snoozed, said.error, row["seq"]))
     transaction.run_many("postpone_job", moves)
+    for what, state in ((Happened.FAILED, JobState.RETRY), (Happened.SNOOZED, JobState.SCHEDULED)):
+        told = [
+            (row["seq"], said.error if what is Happened.FAILED else "", said.delivery.consumer)
+            for row, said in later
+            if said.state is state
+        ]
+        happened(transaction, what, told)

@@ -9,10 +9,12 @@ from contracts.wire import PoisonError, UnknownVersionError, decode, encode_opti
 from pipeline.backends.lite.deliveries import queue_again
 from pipeline.backends.lite.ending import pairs, remove
 from pipeline.backends.lite.fences import Fences
+from pipeline.backends.lite.history import happened
 from pipeline.backends.lite.records import stored
 from pipeline.backends.lite.transaction import Transaction
 from pipeline.backends.lite.uniques import holder, take
 from pipeline.errors import JobNotFound, NotAllowed
+from pipeline.records import Happened
 from pipeline.settle import last_chance
 
 AT_ONCE: Final = 500
@@ -25,6 +27,7 @@ def run_now(transaction: Transaction, job_id: str) -> None:
     opts = _last_chance(transaction, row) if row["state"] == JobState.ARCHIVED else None
     transaction.run("revive_job", seq=row["seq"])
     queue_again(transaction, [(row, opts)])
+    happened(transaction, Happened.RUN_NOW, [(row["seq"], "", "")])
 
 
 def delete(transaction: Transaction, job_id: str) -> None:

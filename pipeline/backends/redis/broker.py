@@ -48,7 +48,17 @@ from pipeline.broker import (
 from pipeline.config import Settings
 from pipeline.errors import StoreFull
 from pipeline.receipt import Receipt
-from pipeline.records import ANY, JobRecord, Page, Progress, QueueStat, TaskFilter, WorkerBeat
+from pipeline.records import (
+    ANY,
+    HourStat,
+    JobRecord,
+    Obstacles,
+    Page,
+    Progress,
+    QueueStat,
+    TaskFilter,
+    WorkerBeat,
+)
 
 WRITE_FACTOR: Final = 2
 PROMOTED: Final = 200
@@ -192,6 +202,15 @@ class RedisBroker:
 
     async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
         return await inspection.queued_ids(self._server, self._keys, kind, types)
+
+    async def history(self, hours: int) -> list[HourStat]:
+        return await inspection.history(self._server, self._keys, hours)
+
+    async def obstacles(self, queue: str, job_id: str) -> Obstacles:
+        return await inspection.obstacles(self._server, self._keys, queue, job_id)
+
+    async def children(self, parent_id: str, scope: Scope, limit: int) -> tuple[list[JobRecord], bool]:
+        return await inspection.children(self._server, self._keys, parent_id, scope, limit)
 
     async def heartbeat(self, beat: WorkerBeat, ttl_ms: int) -> None:
         await registry.heartbeat(self._server, self._keys, beat, ttl_ms)

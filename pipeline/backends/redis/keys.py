@@ -16,7 +16,7 @@ the job's hash otherwise. Lua builds the keys of single jobs from the prefix by 
     ns:{home}:unique:<type>|<key>   STRING  <until> <job id>, with a TTL
     ns:{home}:fence:<kind>|<id>     HASH    a job type, or * and the types excluded → cut; with a TTL
     ns:{home}:fences                ZSET    <kind>|<id> → its latest cut
-    ns:{home}:stats:<queue>:<day>   HASH    processed, failed, cancelled; with a TTL
+    ns:{home}:stats:<queue>:<day>   HASH    processed:<hour>, failed:…, cancelled:…; with a TTL
     ns:{home}:paused                SET     queues that start nothing
     ns:{home}:meta                  HASH    rooted, head, reclaimed_at, quiet_until, swept
     ns:{lock:<name>}                HASH    owner → number and expiry; with a TTL

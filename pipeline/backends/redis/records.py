@@ -10,7 +10,7 @@ from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.backends.redis.keys import Keys, homes
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
-from pipeline.records import JobRecord, Progress, explained
+from pipeline.records import JobRecord, Progress, explained, happenings
 
 AT_ONCE: Final = 300
 
@@ -56,6 +56,7 @@ def job_record(found: Mapping[str, str]) -> JobRecord:
         reason=ArchiveReason(reason) if reason else None,
         cancel_requested="cancel" in found,
         progress=_progress(found.get("progress")),
+        history=happenings(found.get("history")),
     )
 
 

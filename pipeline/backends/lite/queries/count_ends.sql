@@ -1,5 +1,5 @@
-INSERT INTO stats (queue, day, processed, failed, cancelled)
-VALUES (:queue, :day, :processed, :failed, :cancelled)
-ON CONFLICT (queue, day) DO UPDATE
+INSERT INTO stats (queue, hour, processed, failed, cancelled)
+VALUES (:queue, :hour, :processed, :failed, :cancelled)
+ON CONFLICT (hour, queue) DO UPDATE
 SET processed = processed + excluded.processed, failed = failed + excluded.failed,
     cancelled = cancelled + excluded.cancelled

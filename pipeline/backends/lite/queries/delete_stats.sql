@@ -1,2 +1,2 @@
 DELETE FROM stats
-WHERE (queue, day) IN (SELECT queue, day FROM stats WHERE day <= :before LIMIT :limit)
+WHERE (hour, queue) IN (SELECT hour, queue FROM stats WHERE hour <= :before LIMIT :limit)

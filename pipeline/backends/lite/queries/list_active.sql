@@ -1,5 +1,5 @@
 SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, error, cancel, progress,
-       entry AS first, seq AS second
+       history, entry AS first, seq AS second
 FROM jobs
 WHERE consumer IS NOT NULL AND queue = :queue AND (entry, seq) < (:first, :second)
   AND (:type = '' OR type = :type) AND (:error = '' OR instr(error, :error))

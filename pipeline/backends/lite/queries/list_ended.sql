@@ -1,5 +1,5 @@
 SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, error, cancel, progress,
-       ended_at AS first, seq AS second
+       history, ended_at AS first, seq AS second
 FROM jobs
 WHERE ended_at IS NOT NULL AND state = :state AND queue = :queue AND (ended_at, seq) < (:first, :second)
   AND (:type = '' OR type = :type) AND (:error = '' OR instr(error, :error))

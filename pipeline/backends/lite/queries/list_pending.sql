@@ -1,6 +1,6 @@
 -- What goes again comes first, then fresh jobs; both newest first.
 SELECT id, type, queue, state, data, opts, due_at, claimed_at, ended_at, consumer, reason, error, cancel, progress,
-       again AS first, place AS second
+       history, again AS first, place AS second
 FROM jobs
 WHERE place IS NOT NULL AND queue = :queue AND (again, place) < (:first, :second)
   AND (:type = '' OR type = :type) AND (:error = '' OR instr(error, :error))

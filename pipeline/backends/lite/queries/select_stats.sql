@@ -1,1 +1,4 @@
-SELECT queue, processed, failed, cancelled FROM stats WHERE day = :day
+SELECT queue, sum(processed) AS processed, sum(failed) AS failed, sum(cancelled) AS cancelled
+FROM stats
+WHERE hour >= :first
+GROUP BY queue

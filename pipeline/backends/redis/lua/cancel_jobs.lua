@@ -4,7 +4,7 @@
 -- ARGV[1]  control channel
 -- ARGV[2…] ids of jobs
 -- returns  the state before, an id; empty where it is not known in this home
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local before, changed = {}, false
 for i = 2, #ARGV do
   local id = ARGV[i]

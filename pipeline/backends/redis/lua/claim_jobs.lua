@@ -6,7 +6,7 @@
 --          others give
 -- returns  now; the queues whose group had to be made, with spaces between; 1 where so many were to end that it stopped
 --          before it had what was wanted; then six a job: queue, entry, id, type, data, opts
--- parts    common bonds moving ending fences
+-- parts    common bonds moving happening ending fences
 local channel, consumer, claimed = ARGV[1], ARGV[2], {int(now), '', 0}
 local ended, ENDED_MOST = 0, 50 -- so that it does not hold the server for long
 

@@ -35,8 +35,12 @@ for _, queue in ipairs(ARGV) do
     local number, of_state = count_waiting(key .. ':' .. state)
     row[#row + 1], bytes = number, bytes + of_state
   end
-  local today = fields(P .. 'stats:' .. queue .. ':' .. day, 'processed', 'failed', 'cancelled')
-  for _, name in ipairs({'processed', 'failed', 'cancelled'}) do row[#row + 1] = tonumber(today[name] or '0') end
+  local today = {processed = 0, failed = 0, cancelled = 0}
+  for name, number in pairs(pairs_of(call('HGETALL', P .. 'stats:' .. queue .. ':' .. day))) do
+    name = string.match(name, '^%a+')
+    today[name] = (today[name] or 0) + number
+  end
+  for _, name in ipairs({'processed', 'failed', 'cancelled'}) do row[#row + 1] = today[name] end
   row[11] = call('SISMEMBER', P .. 'paused', queue)
   row[12], row[13] = math.max(now - math.min(since, since_again), 0), bytes
   for _, number in ipairs(row) do counted[#counted + 1] = number end

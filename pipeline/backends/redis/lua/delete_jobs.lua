@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[…]  ids of jobs
 -- returns  the state before, an id; empty where there is no record
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local before = {}
 for i, id in ipairs(ARGV) do
   local hash = fields(P .. 'job:' .. id, 'state', 'queue')

@@ -6,7 +6,7 @@
 --          delay ms, run at (0: none), named, scopes (kind|id), and, where it has a unique key: key, until, ttl s,
 --          on_conflict
 -- returns  three a job: id, state, duplicate (1 or 0)
--- parts    common bonds moving ending fences
+-- parts    common bonds moving happening ending fences
 local channel, receipts, newest_root = ARGV[1], {}, 0
 
 local function receipt(id, state, duplicate)

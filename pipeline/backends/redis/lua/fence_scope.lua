@@ -5,7 +5,7 @@
 -- ARGV[5]  member of the index to go on after (empty: from the start)  ARGV[6]  how long the fence is kept ms
 -- ARGV[7…] what is covered: job types, or * and the types excluded
 -- returns  ids cancelled, ids told to stop, the member to go on after (empty: that was all)
--- parts    common bonds moving ending fences
+-- parts    common bonds moving happening ending fences
 local channel, scope, cut, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local cancelled, told, last, room = {}, {}, '', 1048576
 

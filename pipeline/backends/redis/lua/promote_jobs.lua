@@ -4,7 +4,7 @@
 -- ARGV[1]  control channel  ARGV[2]  at most so many
 -- ARGV[3…] the queues of the home
 -- returns  how many moved, how long until the next one is due ms (empty: none waits)
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local channel, left, moved, head, room = ARGV[1], tonumber(ARGV[2]), 0, nil, 1048576
 local LATE = {state = 'archived', reason = 'expired', error = 'its deadline passed while it waited'}
 

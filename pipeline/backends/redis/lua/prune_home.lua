@@ -7,7 +7,7 @@
 -- ARGV[7]  fences: for how long they are kept ms  ARGV[8]  the time to live that a fence was written with ms
 -- ARGV[9…] the queues of the home
 -- returns  how many jobs, tombstones and fences
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local left, jobs, tombstones, fences = tonumber(ARGV[1]), 0, 0, 0
 
 local function oldest(key, before)

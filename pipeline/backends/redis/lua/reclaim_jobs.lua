@@ -4,7 +4,7 @@
 -- ARGV[1]  control channel  ARGV[2]  lease ms
 -- ARGV[3…] eight a delivery: queue, entry, consumer, id, state, opts (empty: as they are), reason, error
 -- returns  the state that resulted, a delivery; empty where it was renewed or settled meanwhile
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local channel, lease, states = ARGV[1], ARGV[2], {}
 
 local function reclaim(queue, entry, consumer, id, state, opts, reason, error)
@@ -22,8 +22,9 @@ local function reclaim(queue, entry, consumer, id, state, opts, reason, error)
   if hash.cancel then state = 'cancelled' end
   if state == 'pending' then
     to_pending(job, true)
+    happened(id, 'lost', error, consumer)
   else
-    state = finish(job, {state = state, reason = reason, error = error}, channel)
+    state = finish(job, {state = state, reason = reason, error = error, worker = consumer}, channel)
   end
   drop_entry(queue, entry)
   return state

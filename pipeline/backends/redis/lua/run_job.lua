@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  id  ARGV[2]  the state it was seen in  ARGV[3]  opts to go on with (empty: as they are)
 -- returns  ok; changed (look again); fenced; or the id of the job that has its unique key now
--- parts    common bonds moving fences
+-- parts    common bonds moving happening fences
 local id, seen = ARGV[1], ARGV[2]
 local key = P .. 'job:' .. id
 local hash = fields(key, 'state', 'queue', 'type', 'data', 'opts')
@@ -24,5 +24,6 @@ if seen == 'archived' then
 end
 call('HDEL', key, 'reason', 'ended_at')
 to_pending(job, true)
+happened(id, 'run_now')
 call('ZREM', P .. 'q:' .. job.queue .. ':' .. seen, id)
 return 'ok'

@@ -5,7 +5,7 @@
 -- ARGV[2]  JSON: a list a settlement, of queue, entry, id, consumer, type, state, opts (empty: as they are), delay ms,
 --          reason, error, how long a completed job is kept ms
 -- returns  the state that resulted, a settlement; empty where the delivery was not current
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local channel, all, states, holdings, done = ARGV[1], cjson.decode(ARGV[2]), {}, {}, {}
 
 -- Which of these entries a consumer holds, in one look. Where it holds far more, they are looked at one by one.
@@ -37,9 +37,10 @@ local function settle(queue, entry, id, consumer, job_type, state, opts, delay, 
     if state == 'retry' then count(queue, 'retry') end
     to_waiting(job, state, now + math.max(delay, 0) + 1, channel)
     call('HSET', P .. 'job:' .. id, 'error', error, 'again', state == 'scheduled' and '1' or '')
+    happened(id, state == 'retry' and 'failed' or 'snoozed', state == 'retry' and error, consumer)
     return state
   end
-  return finish(job, {state = state, reason = reason, error = error, kept_ms = kept}, channel, hash)
+  return finish(job, {state = state, reason = reason, error = error, kept_ms = kept, worker = consumer}, channel, hash)
 end
 
 for _, said in ipairs(all) do

@@ -4,7 +4,7 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  control channel  ARGV[2]  at most so many jobs
 -- returns  how many
--- parts    common bonds moving ending
+-- parts    common bonds moving happening ending
 local LOST = {state = 'archived', reason = 'poison', error = 'its entry was deleted, and with it what it was', final = true}
 local from = call('HGET', P .. 'meta', 'swept')
 local members = call('ZRANGEBYLEX', P .. 'scopes', from and '(' .. from or '-', '+', 'LIMIT', 0, ARGV[2])

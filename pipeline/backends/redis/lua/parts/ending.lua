@@ -4,9 +4,10 @@ local STATS_MS = 91 * 86400000
 local dated = {}
 local function count(queue, state)
   local key = P .. 'stats:' .. queue .. ':' .. int(math.floor(now / 86400000))
-  if state == 'completed' or state == 'retry' or state == 'archived' then call('HINCRBY', key, 'processed', 1) end
-  if state == 'retry' or state == 'archived' then call('HINCRBY', key, 'failed', 1) end
-  if state == 'cancelled' then call('HINCRBY', key, 'cancelled', 1) end
+  local hour = ':' .. int(math.floor(now / 3600000) % 24)
+  if state ~= 'cancelled' then call('HINCRBY', key, 'processed' .. hour, 1) end
+  if state == 'retry' or state == 'archived' then call('HINCRBY', key, 'failed' .. hour, 1) end
+  if state == 'cancelled' then call('HINCRBY', key, 'cancelled' .. hour, 1) end
   if not dated[key] then call('PEXPIRE', key, int(STATS_MS)) end
   dated[key] = true
 end
@@ -41,13 +42,14 @@ local function run_again(job, note_text, channel)
   unindex_scopes(job.id, job.type, scopes_of(bonds(job.opts)))
   local opts = bonds(note.opts)
   call('HDEL', P .. 'job:' .. job.id, 'rerun', 'cancel', 'error')
+  happened(job.id, 'rerun')
   to_waiting({id = job.id, queue = job.queue, type = job.type, data = data, opts = note.opts}, 'scheduled', due, channel)
   index_scopes(job.id, job.type, scopes_of(opts))
   local lock = lock_of(job.type, opts)
   if lock then take(lock, job.id, due) end
 end
 
--- how: state, reason, error, kept_ms, final (what waits for the end is dropped with the job). hash: named and rerun, of
+-- how: state, reason, error, kept_ms, worker (who had it), final (what waits for the end is dropped with the job). hash: named and rerun, of
 -- whoever has read them. Returns the state.
 local function finish(job, how, channel, hash)
   local key = P .. 'job:' .. job.id
@@ -70,6 +72,7 @@ local function finish(job, how, channel, hash)
   call('HSET', key, 'queue', job.queue, 'state', how.state, 'ended_at', int(now), 'reason', reason,
     'error', how.error or '', 'type', job.type, 'data', job.data, 'opts', job.opts)
   call('HDEL', key, 'entry', 'due_at', 'consumer', 'cancel', 'rerun')
+  if how.state ~= 'completed' then happened(job.id, how.state, how.error, how.worker) end
   call('ZADD', P .. 'q:' .. job.queue .. ':' .. how.state, int(now), job.id)
   if how.state == 'completed' then call('ZADD', P .. 'expiring', int(now + how.kept_ms), job.id) end
   return how.state

@@ -1,5 +1,6 @@
 -- Jobs as people and tools see them, and streams as their group has read them.
-local SHOWN = {'queue', 'state', 'due_at', 'claimed_at', 'ended_at', 'consumer', 'reason', 'error', 'cancel', 'progress'}
+local SHOWN = {'queue', 'state', 'due_at', 'claimed_at', 'ended_at', 'consumer', 'reason', 'error', 'cancel', 'progress',
+  'history'}
 local LOOKS, BYTES = 300, 1048576 -- what one page costs at most, so that nobody waits long for it
 local page = {jobs = {}, looks = 0, bytes = 0}
 

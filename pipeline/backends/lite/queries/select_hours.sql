@@ -1,0 +1,1 @@
+SELECT queue, hour, processed, failed, cancelled FROM stats WHERE hour >= :first
