@@ -47,7 +47,9 @@ def unknown(delivery: Delivery, job: Job, *, snooze_ms: int, limit_ms: int, now:
     since = job.unknown_since or now
     if now - since >= limit_ms:
         return poison(delivery, f"no worker knew job type {job.type!r} for {limit_ms // 1000} s")
-    return _later(delivery, JobState.SCHEDULED, replace(job, unknown_since=since), snooze_ms, now)
+    waits = _later(delivery, JobState.SCHEDULED, replace(job, unknown_since=since), snooze_ms, now)
+    error = f"a worker took it that knows no job type {job.type!r} of version {job.payload_version}"
+    return waits if waits.error else replace(waits, error=error)
 
 
 @dataclass(frozen=True, slots=True)

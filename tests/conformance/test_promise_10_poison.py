@@ -13,7 +13,7 @@ from contracts.states import ArchiveReason, JobState
 from contracts.wire import MAX_ERROR_BYTES, decode
 from pipeline.broker import Broker
 from pipeline.config import Settings
-from pipeline.errors import JobArchived
+from pipeline.errors import JobArchived, WaitTimeout
 from pipeline.handlers import Context, on
 from pipeline.settle import unknown
 
@@ -115,6 +115,20 @@ async def test_a_worker_that_knows_the_type_takes_it_from_one_that_does_not(star
     await start(on(Work, work))
     await old.wait(receipt.id, timeout=10)
     assert ran.is_set()
+
+
+async def test_who_waits_for_a_job_of_an_unknown_type_is_told_why_it_does_not_start(start: Start) -> None:
+    async def nothing(job: Attachment, ctx: Context) -> None: ...
+
+    pipeline = await start(on(Attachment, nothing))
+    receipt = await pipeline.enqueue(Work())
+
+    async def waits() -> bool:
+        return await state(pipeline.broker, receipt.id) is JobState.SCHEDULED
+
+    await wait_until(waits, describe="it waits for somebody who knows it", longest_pause=0.01)
+    with pytest.raises(WaitTimeout, match=f"knows no job type '{Work.spec.type}'"):
+        await pipeline.wait(receipt.id, timeout=0.01)
 
 
 @pytest.mark.parametrize("newer", [{"payload_version": 2}, {"codec": "zstd"}], ids=repr)

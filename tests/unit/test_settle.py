@@ -94,6 +94,14 @@ def test_an_unknown_type_waits_for_a_newer_worker_and_is_poison_only_after_its_t
     assert at(NOW + 3_600_000, first.job).reason is ArchiveReason.POISON
 
 
+def test_a_job_of_an_unknown_type_says_why_it_waits_but_not_over_what_failed_before() -> None:
+    def why(job: Job) -> str:
+        return unknown(DELIVERY, job, snooze_ms=30_000, limit_ms=3_600_000, now=NOW).error
+
+    assert repr(JOB.type) in why(JOB)
+    assert why(replace(JOB, last_error="ValueError: no")) == "ValueError: no"
+
+
 class SilentError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")
