@@ -265,7 +265,7 @@ def _entry(payload: type[JobPayload]) -> dict[str, Any]:
         "description": (payload.__doc__ or "").strip(),
         "type": "object",
         "properties": {
-            "id": {**name, "description": "names one job for ever; left out, it is the entry's own id"},
+            "id": {**name, "description": "names one job for ever; left out, it is <queue>:<entry id>"},
             "type": {"const": payload.spec.type},
             "data": {"$ref": f"#/$defs/{payload.__name__}"},
             "opts": {"$ref": "#/$defs/JobOptions"},

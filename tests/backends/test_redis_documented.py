@@ -86,6 +86,18 @@ async def test_the_job_from_another_language_runs_with_the_options_that_it_names
     assert job.scopes == (Scope("tenant", "7"),)
 
 
+async def test_an_entry_without_id_and_opts_is_named_by_its_place_and_has_the_documented_limits(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, shell: Shell
+) -> None:
+    (command,) = commands("A job from another language")
+    bare = command.replace(" id order-4711", "").partition(" opts ")[0]
+    entries: list[str] = []
+    _, job = await ran(redis_url, monkeypatch, lambda: entries.append(shell(bare).strip("b'\n")))
+    assert (job.id, job.max_retry, job.timeout_ms) == (f"default:{entries[0]}", 25, 0)
+    assert "`default:" in DOCUMENT
+    assert "25 times" in DOCUMENT
+
+
 async def test_every_option_of_the_table_is_understood(
     redis_url: str, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
