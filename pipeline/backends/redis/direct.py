@@ -76,7 +76,7 @@ class Direct(Redis):
         connection = await self._connection()
         try:
             async with asyncio.timeout(connection.socket_timeout):
-                await write(connection, command)
+                await write(connection, pack_command(command))
                 answer = await connection.read_response(timeout=math.inf)
         except ResponseError as refusal:
             await (self.drop if isinstance(refusal, ReadOnlyError) else self._give_back)(connection)
@@ -117,13 +117,14 @@ class Line:
 
     async def ask(self, command: tuple[Any, ...]) -> Any:
         """Send a command and return its answer. Raises what redis-py raises."""
+        packed = pack_command(command)  # what cannot be written must not await an answer, which would be another's
         try:
             async with asyncio.timeout(self._connection.socket_timeout), self._turns:
                 if self.lost is not None:
                     raise self.lost
                 answer = asyncio.get_running_loop().create_future()
                 self._awaited.append(answer)
-                await write(self._connection, command)
+                await write(self._connection, packed)
                 return await answer
         except TimeoutError as late:
             self._lose(late)
@@ -168,8 +169,8 @@ class Line:
             self._answer(self.lost)
 
 
-async def write(connection: Any, command: tuple[Any, ...]) -> None:
+async def write(connection: Any, packed: bytes) -> None:
     """Send a command. Where the answer before it was read there is nothing to wait for, so it leaves at once."""
     writer = connection._writer  # noqa: SLF001 - redis-py writes within `wait_for`, which loses cancellations
-    writer.write(pack_command(command))
+    writer.write(packed)
     await writer.drain()
