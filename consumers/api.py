@@ -4,16 +4,17 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from consumers.extras import KNOWLEDGE
 from pipeline import Database, Pipeline
 from pipeline.http.app import create_app
-from pipeline.http.desk import Desk
-from pipeline.store import people
+from pipeline.http.desk import Belonging, Desk
+from pipeline.store import batches, people
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -30,8 +31,41 @@ def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
             broker=pipeline.broker,
             inspector=pipeline.inspector,
             database=database,
+            business=None if KNOWLEDGE.absent else Documents(database),
         )
     )
+
+
+class Documents:
+    """Implements `pipeline.http.desk.Business`: what a job works on is a document."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def cancel_document(self, tenant_id: int, knowledge_id: str) -> Belonging:
+        """See `Business`."""
+        from consumers.knowledge.documents import cancel, document  # here: they load slowly
+
+        async with self._database.transaction() as sql:
+            found = await document(sql, knowledge_id)
+            if found is None:
+                return Belonging.GONE
+            if found.tenant_id != tenant_id:
+                return Belonging.FOREIGN
+            await cancel(sql, knowledge_id)
+        return Belonging.OURS
+
+    async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
+        """See `Business`."""
+        from consumers.knowledge.documents import cancel, documents_of
+
+        async with self._database.read() as sql:
+            documents = await documents_of(sql, knowledge_base_id)
+        for some in batches([ident for ident, under_way in documents.items() if under_way]):
+            async with self._database.transaction() as sql:
+                for ident in some:
+                    await cancel(sql, ident)
+        return documents
 
 
 @asynccontextmanager

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from consumers.commands.terminal import FAILED, OK, emit, out, shown, table, width
+from consumers.commands.terminal import FAILED, OK, emit, moment, out, shown, table, width
 from consumers.extras import KNOWLEDGE
 from contracts.fences import coverage
 from contracts.jobs import Scope
@@ -81,7 +80,7 @@ async def list_jobs(queue: str | None, state: JobState | None, limit: int, as_js
     table(
         ("id", "type", "queue", "state", "retried", "due", "document", "last error"),
         [
-            (r.job.id, r.job.type, r.job.queue, r.state, f"{r.job.retried}/{r.job.max_retry}", _moment(r.due_at),
+            (r.job.id, r.job.type, r.job.queue, r.state, f"{r.job.retried}/{r.job.max_retry}", moment(r.due_at),
              documents.get(r.job.id), shown(r.job.last_error, 80))
             for r in found
         ],
@@ -184,11 +183,11 @@ def described(record: JobRecord, documents: Mapping[str, str] = {}) -> dict[str,
         "crashes": job.crashes,
         "scopes": [str(scope) for scope in job.scopes],
         "worker": record.consumer or None,
-        "enqueued_at": _moment(job.enqueued_at),
-        "due_at": _moment(record.due_at),
-        "started_at": _moment(record.claimed_at),
-        "ended_at": _moment(record.ended_at),
-        "last_failed_at": _moment(job.last_failed_at),
+        "enqueued_at": moment(job.enqueued_at),
+        "due_at": moment(record.due_at),
+        "started_at": moment(record.claimed_at),
+        "ended_at": moment(record.ended_at),
+        "last_failed_at": moment(job.last_failed_at),
         "last_error": job.last_error or None,
         "parent": job.parent_id or None,
         "cancel_requested": record.cancel_requested,
@@ -196,12 +195,6 @@ def described(record: JobRecord, documents: Mapping[str, str] = {}) -> dict[str,
     if record.progress:
         facts["progress"] = asdict(record.progress)
     return facts
-
-
-def _moment(milliseconds: int) -> str | None:
-    if not milliseconds:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _age(milliseconds: int) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 import typer
@@ -24,9 +25,9 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def named(name: str) -> str:
-    """Return the name of a base if it is one. Raises typer.BadParameter."""
+    """Return a name if it is one. Raises typer.BadParameter."""
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise typer.BadParameter(f"a knowledge base needs a name of 1 to {LONGEST_NAME} printable characters")
+        raise typer.BadParameter(f"a name has 1 to {LONGEST_NAME} printable characters")
     return name
 
 
@@ -131,3 +132,10 @@ def shown(text: str, limit: int = 0) -> str:
 
 def _flat(cell: object) -> str:
     return shown("" if cell is None else str(cell))
+
+
+def moment(milliseconds: int) -> str | None:
+    """Return a time as text; None for never."""
+    if not milliseconds:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

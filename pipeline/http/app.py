@@ -7,10 +7,11 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline.http import health
+from pipeline.http import admin, audit_log, dead_letters, health
 from pipeline.http.auth import SignInNeeded
 from pipeline.http.desk import Desk
 from pipeline.http.errors import answer_errors
+from pipeline.http.wire import Json
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -22,11 +23,16 @@ HEADERS: Final = {
 def create_app(desk: Desk) -> FastAPI:
     """Return the app: health, admin API, dashboard."""
     app = FastAPI(
-        title="Streamlane", version="1", docs_url=None, redoc_url=None
-    )  # their pages load from a CDN
+        title="Streamlane",
+        version="1",
+        docs_url=None,  # these pages load from a CDN
+        redoc_url=None,
+        default_response_class=Json,
+    )
     app.state.desk = desk
     answer_errors(app)
-    app.include_router(health.router)
+    for part in (health, admin, dead_letters, audit_log):
+        app.include_router(part.router)
 
     @app.exception_handler(SignInNeeded)
     async def _sign_in(_request: Request, _error: SignInNeeded) -> Response:

@@ -1,41 +1,24 @@
 """Who asks, and what they may do: a program by its key, a person by the cookie of a sign-in."""
 
 import hmac
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import APIKey, APIKeyIn
 from fastapi.security.base import SecurityBase
 
+from pipeline.http import audit
 from pipeline.http.desk import Desk, desk_of
 from pipeline.http.errors import Problem
+from pipeline.http.principal import ADMIN, PLATFORM_KEY, TENANT_KEY, Principal
 from pipeline.store import keys, people
 from pipeline.store.keys import Capability
-
-ADMIN: Final = "system_admin"
-PLATFORM_KEY: Final = "platform_api_key"
-TENANT_KEY: Final = "tenant_api_key"
 
 COOKIE: Final = "streamlane_session"
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf_token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks. `tenant_id` None: the whole platform. `csrf` goes with every change a person makes: as the header
-    X-CSRF-Token or the form field csrf_token.
-    """
-
-    id: str
-    name: str
-    role: str
-    capabilities: frozenset[str]
-    tenant_id: int | None = None
-    csrf: str = ""
 
 
 class SignInNeeded(Exception):  # noqa: N818 - a state of the visitor
@@ -57,8 +40,14 @@ KEY: Final = _Credentials("X-API-Key", APIKeyIn.header, "or Authorization: Beare
 SESSION: Final = _Credentials(COOKIE, APIKeyIn.cookie, "of a signed-in administrator")
 
 
-def needs(*capabilities: Capability) -> Callable[..., Awaitable[Principal]]:
-    """Return a dependency: whoever has one of these capabilities. Raises Problem 401, 403."""
+def needs(
+    *capabilities: Capability, deed: str | Mapping[str, str] = "", platform: bool = False
+) -> Callable[..., Awaitable[Principal]]:
+    """Return a dependency: whoever has one of these capabilities. Raises Problem 401, 403.
+
+    With `platform`, a key that is bound to a tenant will not do. `deed` is what the audit log calls a request that is
+    refused, by the path's `action` where there are several.
+    """
 
     async def check(
         request: Request,
@@ -74,8 +63,16 @@ def needs(*capabilities: Capability) -> Callable[..., Awaitable[Principal]]:
                 "unauthenticated",
                 {"WWW-Authenticate": "Bearer"},
             )
+        refusal = ""
         if principal.capabilities.isdisjoint(capabilities):
-            raise Problem(403, f"this needs the capability {' or '.join(capabilities)}", "forbidden")
+            refusal = f"this needs the capability {' or '.join(capabilities)}"
+        elif platform and principal.tenant_id is not None:
+            refusal = "this concerns all tenants, and the key is bound to one"
+        if refusal:
+            named = deed if isinstance(deed, str) else deed.get(request.path_params.get("action", ""), "")
+            if named:
+                await audit.refused(request, principal, named, refusal)
+            raise Problem(403, refusal, "forbidden")
         return principal
 
     return check
@@ -118,9 +115,7 @@ async def _by_cookie(request: Request, desk: Desk) -> Principal | None:
         given = request.headers.get(CSRF_HEADER) or await _form_token(request)
         if not hmac.compare_digest(given.encode(), session.csrf.encode()):
             raise Problem(403, "the CSRF token is missing or of another session: load the page again", "csrf")
-    return Principal(
-        session.admin_id, session.name, ADMIN, frozenset(Capability), tenant_id=None, csrf=session.csrf
-    )
+    return Principal(session.admin_id, session.name, ADMIN, frozenset(Capability), csrf=session.csrf)
 
 
 async def _form_token(request: Request) -> str:

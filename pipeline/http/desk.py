@@ -1,6 +1,8 @@
 """What the HTTP service works with."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from fastapi import Request
@@ -9,16 +11,29 @@ from pipeline.broker import Broker
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.inspector import Inspector
-from pipeline.records import JobRecord
 from pipeline.store.engine import Database
 
 
-class Business(Protocol):
-    """What a cancel means to whoever the jobs work for."""
+class Belonging(StrEnum):
+    """Whose a document turned out to be when it was to be cancelled."""
 
-    async def cancel(self, record: JobRecord) -> bool:
-        """Cancel what this job is part of, under the job's tenant, and its jobs with it. False where there is nothing
-        (any more) to cancel but the jobs themselves. Raises StoreUnavailable.
+    OURS = "ours"
+    """It is cancelled, or had nothing to cancel."""
+    GONE = "gone"
+    FOREIGN = "foreign"
+    """It is another tenant's and was left alone."""
+
+
+class Business(Protocol):
+    """What a cancel means to whoever the jobs work for. Their jobs are the caller's to cancel afterwards."""
+
+    async def cancel_document(self, tenant_id: int, knowledge_id: str) -> Belonging:
+        """Cancel the parse of a document of this tenant. Raises StoreUnavailable."""
+
+    async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
+        """Cancel the parses of all documents of a knowledge base; return the ids of its documents.
+
+        Raises StoreUnavailable.
         """
 
 

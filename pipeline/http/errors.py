@@ -6,7 +6,6 @@ from typing import Any, Final
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -19,6 +18,7 @@ from pipeline.errors import (
     NotAllowed,
     StoreUnavailable,
 )
+from pipeline.http.wire import Json
 
 log = structlog.get_logger(component="http")
 
@@ -86,6 +86,6 @@ def answer_errors(app: FastAPI) -> None:
         return body(500, "this server failed; its log says how", "internal")
 
 
-def body(status: int, error: str, code: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def body(status: int, error: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error body."""
-    return JSONResponse({"error": error, "code": code}, status, headers)
+    return Json({"error": error, "code": code}, status, headers)

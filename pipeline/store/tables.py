@@ -33,6 +33,7 @@ task_dead_letters: Final = Table(
     Column("last_error", Text, nullable=False),
     Column("fail_count", Integer, nullable=False),
     Column("failed_at", BigInteger, nullable=False),
+    Column("replayed_at", BigInteger, nullable=False, server_default="0"),  # 0: not
     Index("task_dead_letters_scope", "scope", "scope_id", "failed_at"),
     Index("task_dead_letters_tenant", "tenant_id", "failed_at"),
     Index("task_dead_letters_type", "task_type", "failed_at"),

@@ -7,10 +7,14 @@ import httpx
 import pytest
 from consumers.api import api_of
 from consumers.database import open_database
+from contracts.payloads.documents import DocumentProcess
 from pipeline.runtime import Pipeline
+from pipeline.store import audit, keys
 from pipeline.store.engine import Database
+from pipeline.store.keys import Capability
 
 from tests.support.backends import BACKENDS
+from tests.support.hand import Hand
 
 
 @asynccontextmanager
@@ -41,3 +45,45 @@ async def database(pipeline) -> AsyncIterator[Database]:
 async def client(pipeline, database) -> AsyncIterator[httpx.AsyncClient]:
     async with calling(pipeline, database) as client:
         yield client
+
+
+@pytest.fixture
+def hand(pipeline) -> Hand:
+    return Hand(pipeline.broker)
+
+
+@pytest.fixture
+def key(database):
+    """Make a key of these capabilities; return the headers that carry it."""
+
+    async def make(*capabilities: Capability, tenant: int | None = None) -> dict[str, str]:
+        async with database.transaction() as sql:
+            _, text = await keys.create(sql, "test", capabilities, tenant)
+        return {"X-API-Key": text}
+
+    return make
+
+
+@pytest.fixture
+async def operator(client, key):
+    """A caller who may do everything on the whole platform."""
+    client.headers.update(await key(*Capability))
+    return client
+
+
+@pytest.fixture
+def audited(database):
+    """What the audit log says, the newest first."""
+
+    async def rows(**narrowed):
+        async with database.read() as sql:
+            return await audit.listed(sql, 100, **narrowed)
+
+    return rows
+
+
+def document(tenant: int = 1, base: str = "b1", knowledge: str = "k1", **fields) -> DocumentProcess:
+    """A job whose document need not exist."""
+    return DocumentProcess(
+        tenant_id=tenant, knowledge_base_id=base, knowledge_id=knowledge, attempt=1, **fields
+    )

@@ -1,4 +1,4 @@
-"""Who may do what, and what they did: keys, administrators, their sessions, the audit log."""
+"""Who may do what, and what they did: keys, administrators, their sessions, the audit log; and which deaths were replayed."""
 
 from typing import Any
 
@@ -58,6 +58,7 @@ def upgrade() -> None:
     )
     op.create_index("sign_in_failures_since", "sign_in_failures", ["since"])
     audit()
+    op.add_column("task_dead_letters", column("replayed_at", sa.BigInteger(), server_default="0"))
 
 
 def audit() -> None:
@@ -86,5 +87,6 @@ def audit() -> None:
 
 
 def downgrade() -> None:
+    op.drop_column("task_dead_letters", "replayed_at")
     for table in ("audit_logs", "sign_in_failures", "admin_sessions", "admins", "api_keys"):
         op.drop_table(table)

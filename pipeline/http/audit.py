@@ -1,0 +1,78 @@
+"""What is done over HTTP is written down: that it was begun, before it is, and what came of it, afterwards."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import structlog
+from fastapi import Request
+
+from pipeline.errors import JobNotFound, NotAllowed, StoreUnavailable
+from pipeline.http.desk import desk_of
+from pipeline.http.errors import Problem
+from pipeline.http.principal import Principal
+from pipeline.store import audit
+from pipeline.store.audit import PLATFORM, Deed, Outcome
+
+log = structlog.get_logger(component="audit")
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is written of an action once it is over; whoever acts may say more."""
+
+    details: dict[str, str] = field(default_factory=dict)
+    outcome: Outcome = Outcome.SUCCESS
+
+
+@asynccontextmanager
+async def recorded(
+    request: Request, principal: Principal, deed: str, target: tuple[str, str], /, **details: str
+) -> AsyncIterator[Entry]:
+    """Record what the block does to `target`, a type and an id. Raises StoreUnavailable before it runs."""
+    database, entry = desk_of(request).database, Entry(dict(details))
+    async with database.transaction() as sql:
+        row = await audit.write(sql, _deed(request, principal, deed, target, entry.details))
+    try:
+        yield entry
+    except BaseException as error:
+        refused = isinstance(error, JobNotFound | NotAllowed) or (
+            isinstance(error, Problem) and error.status < 500
+        )
+        entry.outcome = Outcome.DENIED if refused else Outcome.FAILED
+        if isinstance(error, Exception):
+            entry.details["error"] = str(error)[:500]
+        raise
+    finally:
+        try:
+            async with database.transaction() as sql:
+                await audit.close(sql, row, entry.outcome, entry.details)
+        except StoreUnavailable as error:  # what was done is done; the row says that it was begun
+            log.warning("the outcome of an action could not be recorded", row=row, error=str(error))
+
+
+async def refused(request: Request, principal: Principal, action: str, why: str) -> None:
+    """Record that somebody was not let do something."""
+    path = request.path_params
+    target = ("queue_task", path["task_id"]) if "task_id" in path else ("request", request.url.path)
+    if "queue" in path and "task_id" not in path:
+        target = ("task_queue", path["queue"])
+    deed = _deed(request, principal, action, target, {"error": why})
+    async with desk_of(request).database.transaction() as sql:
+        await audit.write(sql, replace(deed, outcome=Outcome.DENIED))
+
+
+def _deed(
+    request: Request, principal: Principal, action: str, target: tuple[str, str], details: dict[str, str]
+) -> Deed:
+    return Deed(
+        action=action,
+        actor_user_id=principal.id,
+        actor_role=principal.role,
+        tenant_id=PLATFORM if principal.tenant_id is None else principal.tenant_id,
+        target_type=target[0],
+        target_id=target[1],
+        request_path=request.url.path,
+        request_method=request.method,
+        details=dict(details),
+    )

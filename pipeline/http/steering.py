@@ -1,0 +1,222 @@
+"""What people and programs do to jobs: checked, done, and written down. The API and the dashboard both come through here."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from fastapi import Request
+
+from contracts.jobs import Scope
+from contracts.states import JobState
+from contracts.topology import QUEUES
+from pipeline.actions import Action, Done, Effect, allowed, payload
+from pipeline.broker import ScopeCancel
+from pipeline.errors import JobNotFound, NotAllowed
+from pipeline.http.audit import recorded
+from pipeline.http.desk import Belonging, Desk, desk_of
+from pipeline.http.errors import Problem
+from pipeline.http.principal import Principal
+from pipeline.inspector import AT_ONCE, LONGEST_PAGE
+from pipeline.records import JobRecord, TaskFilter
+from pipeline.store.audit import Outcome
+
+TASK_DEEDS: Final[Mapping[str, str]] = {
+    Action.CANCEL: "system.queue_task_cancelled",
+    Action.RUN_NOW: "system.queue_task_run_now",
+    Action.DELETE: "system.queue_task_deleted",
+}
+BULK_DEEDS: Final[Mapping[str, str]] = {
+    Action.CANCEL: "system.queue_tasks_cancelled",
+    Action.RUN_NOW: "system.queue_tasks_run_now",
+    Action.DELETE: "system.queue_tasks_deleted",
+}
+PURGED: Final = "system.queue_archived_purged"
+PAUSED: Final = "system.queue_paused"
+RESUMED: Final = "system.queue_resumed"
+SCOPE_CANCELLED: Final = "system.scope_cancelled"
+
+DID_IT: Final = frozenset({Effect.CANCELLED, Effect.SIGNALLED, Effect.RUN, Effect.DELETED})
+PAST: Final[Mapping[Action, str]] = {
+    Action.CANCEL: "cancelled",
+    Action.RUN_NOW: "run",
+    Action.DELETE: "deleted",
+}
+
+
+def known_queue(name: str) -> str:
+    """Return the name of a queue if it is one. Raises Problem 400."""
+    if name not in QUEUES:
+        raise Problem(400, "Unknown task queue", "unknown_task_queue")
+    return name
+
+
+def known_state(name: str) -> JobState:
+    """Return a state by name. Raises Problem 400."""
+    if name not in set(JobState):
+        raise Problem(400, "Unknown task state", "unknown_task_state")
+    return JobState(name)
+
+
+def known_scope(text: str) -> Scope | None:
+    """Return the scope that kind:id names; None for nothing. Raises Problem 400."""
+    if not text:
+        return None
+    kind, _, ident = text.partition(":")
+    try:
+        return Scope(kind, ident)
+    except ValueError as error:
+        raise Problem(400, f"a scope is written kind:id: {error}", "invalid_scope") from None
+
+
+async def act_on_task(request: Request, principal: Principal, queue: str, task_id: str, action: str) -> None:
+    """Do one thing to a job. Raises Problem, StoreUnavailable."""
+    desk = desk_of(request)
+    known_queue(queue)
+    if not task_id or len(task_id) > 128:
+        raise Problem(400, "Invalid task id", "invalid_task_id")
+    record = await desk.broker.job(task_id)
+    there = record is not None and record.job.queue == queue and principal.sees(record)
+    about = {"queue": queue, "task_id": task_id, "action": action}
+    if there and record is not None:
+        about |= {"task_type": record.job.type, "from_state": str(record.state)}
+    deed = TASK_DEEDS.get(action, "system.queue_task_refused")
+    async with recorded(request, principal, deed, ("queue_task", task_id), **about) as entry:
+        if not there or record is None:
+            raise Problem(409, "the task is gone", "task_gone")
+        if action not in allowed(record):
+            raise Problem(409, f"a task that is {record.state} does not allow this", "action_not_allowed")
+        effect, orphan = await act(desk, record, Action(action))
+        if orphan:
+            entry.details["orphan_purge"] = "true"
+        if effect not in DID_IT:
+            raise Problem(409, f"the task cannot be {PAST[Action(action)]} any more", "task_changed")
+
+
+async def act_on_queue(
+    request: Request,
+    principal: Principal,
+    queue: str,
+    action: Action,
+    chosen: list[str] | tuple[JobState, TaskFilter, str | None],
+) -> Done:
+    """Do one thing to many jobs of a queue: those named, or at most a thousand in a state that match, from a cursor on.
+    Raises Problem, CursorInvalid, CursorExpired, StoreUnavailable.
+    """
+    desk = desk_of(request)
+    known_queue(queue)
+    about = {"queue": queue, "task_id": ""}
+    async with recorded(request, principal, BULK_DEEDS[action], ("task_queue", queue), **about) as entry:
+        effects: dict[str, Effect] = {}
+        cursor = None
+        if isinstance(chosen, list):
+            for task_id in dict.fromkeys(chosen):
+                record = await desk.broker.job(task_id)
+                if record is None or record.job.queue != queue or not principal.sees(record):
+                    effects[task_id] = Effect.NOT_FOUND
+                else:
+                    effects[task_id], _ = await act(desk, record, action)
+        else:
+            async for record, cursor in _matching(desk, principal, queue, *chosen):  # noqa: B007 - the last one is told
+                effects[record.job.id], _ = await act(desk, record, action)
+        counts = Counter(effects.values())
+        entry.details |= {str(effect): str(n) for effect, n in counts.items()}
+        if any(effect not in DID_IT for effect in effects.values()):
+            entry.outcome = Outcome.PARTIAL
+    return Done(effects, cursor)
+
+
+async def act(desk: Desk, record: JobRecord, action: Action) -> tuple[Effect, bool]:
+    """Do one thing to a job; return what came of it, and whether it was an orphan. Raises Problem 503."""
+    if action not in allowed(record):
+        return Effect.NOT_ALLOWED, False
+    if action is Action.CANCEL:
+        return await _cancel(desk, record)
+    return (await desk.inspector.act(action, [record.job.id]))[record.job.id], False
+
+
+async def cancel_scope(request: Request, principal: Principal, scope: Scope) -> ScopeCancel:
+    """Cancel what a scope has, and what its jobs would still enqueue; with documents, these too."""
+    desk, (kind, ident) = desk_of(request), (scope.kind, scope.id)
+    async with recorded(request, principal, SCOPE_CANCELLED, (kind, ident)) as entry:
+        if kind == "knowledge_base":
+            done = await desk.inspector.cancel_knowledge_base(
+                ident
+            )  # first, so that nothing of it starts meanwhile
+            documents = set(await desk.business.cancel_base(ident)) if desk.business else set()
+            if documents and (left := documents & await desk.inspector.queued_ids("knowledge")):
+                more = await desk.inspector.cancel_knowledge_base(ident, knowledge_ids=sorted(left))
+                done = ScopeCancel(
+                    more.cut, (*done.cancelled, *more.cancelled), (*done.signalled, *more.signalled)
+                )
+        else:
+            done = await desk.inspector.cancel_scope(kind, ident)
+        entry.details |= {"cancelled": str(len(done.cancelled)), "signalled": str(len(done.signalled))}
+    return done
+
+
+async def set_paused(request: Request, principal: Principal, queue: str, *, paused: bool) -> None:
+    """Let a queue start nothing, or undo that."""
+    desk = desk_of(request)
+    known_queue(queue)
+    deed = PAUSED if paused else RESUMED
+    async with recorded(request, principal, deed, ("task_queue", queue), queue=queue):
+        await (desk.inspector.pause if paused else desk.inspector.resume)(queue)
+
+
+async def purge(request: Request, principal: Principal, queue: str) -> int:
+    """Delete the archived jobs of a queue; return how many."""
+    desk = desk_of(request)
+    known_queue(queue)
+    about = {"queue": queue, "task_id": ""}
+    async with recorded(request, principal, PURGED, ("task_queue", queue), **about) as entry:
+        deleted = await desk.inspector.purge(queue)
+        entry.details["deleted"] = str(deleted)
+    return deleted
+
+
+async def _cancel(desk: Desk, record: JobRecord) -> tuple[Effect, bool]:
+    """Cancel the document that a job works on, and its jobs: the job alone would leave it open for ever."""
+    if desk.business is None:
+        raise Problem(
+            503, "cancelling documents is not available in this process", "business_cancel_unavailable"
+        )
+    said, job_id = payload(record), record.job.id
+    whose = await desk.business.cancel_document(said["tenant_id"], said["knowledge_id"])
+    effect = Effect.NOT_FOUND
+    if whose is not Belonging.FOREIGN:
+        done = await desk.inspector.cancel_scope("knowledge", said["knowledge_id"])
+        effect = (
+            Effect.CANCELLED
+            if job_id in done.cancelled
+            else Effect.SIGNALLED
+            if job_id in done.signalled
+            else effect
+        )
+    if effect not in DID_IT:
+        effect = (await desk.inspector.act(Action.CANCEL, [job_id]))[job_id]
+    if whose is Belonging.GONE:
+        with suppress(JobNotFound, NotAllowed):
+            await desk.inspector.delete(job_id)
+    return effect, whose is Belonging.GONE
+
+
+async def _matching(
+    desk: Desk,
+    principal: Principal,
+    queue: str,
+    state: JobState,
+    match: TaskFilter,
+    cursor: str | None,
+) -> AsyncIterator[tuple[JobRecord, str | None]]:
+    """Yield jobs, each with the cursor that leads on after its page."""
+    seen = 0
+    while True:
+        page = await desk.inspector.tasks(queue, state, cursor, LONGEST_PAGE, match=match)
+        cursor = page.next_cursor
+        for record in page.records:
+            if principal.sees(record):
+                seen += 1
+                yield record, cursor
+        if cursor is None or seen >= AT_ONCE:
+            return
