@@ -49,6 +49,7 @@ from pipeline.worker.garbage import relax
 
 SOMEWHERE: Final = "redis://localhost:6379"
 UNSET: Final = "STREAMLANE_REDIS_URL is not set: the same queues lie in a file of this machine"
+NOTHING: Final = "nothing, as no handler is for its pools yet"
 MISCONFIGURED: Final = 2
 BESIDE: Final = "for anything else, app.add_broker(…) takes a broker of FastStream"
 
@@ -86,7 +87,7 @@ def worker_app(
                 pools=names, handlers=handlers, services=given, only=only, awaiting=awaiting,
                 duties=duties(given), stalled=end_stalled, claiming=False,
             ) as crew:  # fmt: skip
-                broker.crew = crew
+                broker.crew, broker.work = crew, _work(pipeline, names, handlers)
                 relax()
                 yield
             broker.exit_code = exit_code(crew)
@@ -101,6 +102,12 @@ def worker_app(
             description="One channel a queue: who writes such an entry has enqueued a job.",
         ),
     )
+
+
+def _work(pipeline: Pipeline, pools: Sequence[str], handlers: Iterable[Handler]) -> str:
+    handled = {handler.payload.spec.queue for handler in handlers}
+    served = [f"{name} ({pipeline.settings.slots(name)})" for name in pools if handled & set(weights(name))]
+    return f"works on {', '.join(served) or NOTHING}; the queue is {pipeline.broker.where}"
 
 
 class CrewBroker(BrokerUsecase[Any, None, BrokerConfig]):
@@ -119,6 +126,7 @@ class CrewBroker(BrokerUsecase[Any, None, BrokerConfig]):
         )  # fmt: skip
         self.settings, self.only = settings, only
         self.crew: Crew | None = None
+        self.work = ""
         self.exit_code = 0
         reads = {queue: name for name in reversed(pools) for queue in weights(name)}
         self._in_order = [
@@ -344,6 +352,7 @@ class WorkerApp(FastStream):
         if crew is not None:
             self._watch = asyncio.create_task(self._exit_when(crew.stuck), name="stuck handlers")
         await super().start(**run_extra_options)
+        sys.stderr.write(f"streamlane: {self._crew_broker.work}\n")
 
     async def stop(self) -> None:
         """Let the pools claim no more."""

@@ -89,6 +89,17 @@ async def started_again(diary: Diary, job: str, times: int = 2) -> int:
 
 
 @on_both
+async def test_a_worker_says_once_it_works_on_what_and_where_the_jobs_lie(
+    pipeline: Pipeline, start: Any, tmp_path: Path
+) -> None:
+    start(pool_core_concurrency=3)
+    await up(pipeline, 1)
+    log, where = tmp_path / "worker-0.log", pipeline.broker.where
+    said = f"streamlane: works on core (3); the queue is {where}\n"
+    await wait_until(lambda: log.read_text() == said, describe="it has said what it works on")
+
+
+@on_both
 async def test_a_worker_told_to_stop_lets_short_jobs_end_and_hands_back_long_ones(
     pipeline: Pipeline, diary: Diary, start: Any
 ) -> None:
