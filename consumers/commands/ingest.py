@@ -22,7 +22,10 @@ from pipeline.errors import ConfigurationError
 
 LOOK_S: Final = 0.2
 IDLE_LOOKS: Final = 5
-STRANDED: Final = "nothing works on it any more: its jobs were cancelled, deleted or lost; ingest it again"
+STRANDED: Final = (
+    "nothing works on it any more: its jobs were cancelled, deleted, lost, or taken by a worker with another data folder;"
+    " ingest it again"
+)
 
 
 async def ingest(
