@@ -1,6 +1,7 @@
 """The admin API: what waits, runs and failed, and acting on it. Paths, bodies and codes are the platform's."""
 
-from typing import Annotated, Any, Final
+from collections import Counter
+from typing import Annotated, Final
 
 import structlog
 from fastapi import APIRouter, Depends, Query, Request
@@ -182,16 +183,20 @@ async def act_on_queue(
     selection: answers.Selection,
 ) -> answers.Effects:
     """Do one thing to many jobs: those named, or at most a thousand in a state that match."""
-    chosen: Any = selection.task_ids
-    if chosen is None:
-        if selection.state is None:
-            raise Problem(400, "name task_ids, or a state", "unknown_task_state")
+    desk, cursor = desk_of(request), None
+    steering.known_queue(queue)
+    if selection.task_ids is not None:
+        records = steering.named(desk, who, queue, selection.task_ids)
+        effects = await steering.act_on_records(request, who, queue, action, records)
+    elif selection.state is None:
+        raise Problem(400, "name task_ids, or a state", "unknown_task_state")
+    else:
         scope = steering.known_scope(selection.scope) or who.scope
         match = TaskFilter(type=selection.type, scope=scope, error=selection.error)
-        chosen = (selection.state, match, selection.cursor)
-    done = await steering.act_on_queue(request, who, queue, action, chosen)
-    counts = {effect: list(done.effects.values()).count(effect) for effect in set(done.effects.values())}
-    return answers.Effects(effects=done.effects, counts=counts, next_cursor=done.next_cursor)
+        found = steering.Matching(desk, who, queue, selection.state, match, selection.cursor)
+        effects = await steering.act_on_records(request, who, queue, action, found.records())
+        cursor = found.cursor
+    return answers.Effects(effects=effects, counts=Counter(effects.values()), next_cursor=cursor)
 
 
 @router.delete("/runtime/queues/{queue}/archived", responses=documented(400, 409))

@@ -7,7 +7,7 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline.http import admin, audit_log, dead_letters, health
+from pipeline.http import admin, audit_log, dead_letters, health, sign_in
 from pipeline.http.auth import SignInNeeded
 from pipeline.http.desk import Desk
 from pipeline.http.errors import answer_errors
@@ -31,7 +31,7 @@ def create_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     answer_errors(app)
-    for part in (health, admin, dead_letters, audit_log):
+    for part in (health, sign_in, admin, dead_letters, audit_log):
         app.include_router(part.router)
 
     @app.exception_handler(SignInNeeded)

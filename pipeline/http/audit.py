@@ -51,15 +51,24 @@ async def recorded(
             log.warning("the outcome of an action could not be recorded", row=row, error=str(error))
 
 
-async def refused(request: Request, principal: Principal, action: str, why: str) -> None:
-    """Record that somebody was not let do something."""
-    path = request.path_params
-    target = ("queue_task", path["task_id"]) if "task_id" in path else ("request", request.url.path)
-    if "queue" in path and "task_id" not in path:
-        target = ("task_queue", path["queue"])
-    deed = _deed(request, principal, action, target, {"error": why})
+async def refused(
+    request: Request, principal: Principal, action: str, why: str, target: tuple[str, str] | None = None
+) -> None:
+    """Record that somebody was not let do something; by default to what the path names."""
+    deed = _deed(request, principal, action, target or _target(request), {"error": why})
     async with desk_of(request).database.transaction() as sql:
         await audit.write(sql, replace(deed, outcome=Outcome.DENIED))
+
+
+def _target(request: Request) -> tuple[str, str]:
+    path = request.path_params
+    if "task_id" in path:
+        return "queue_task", path["task_id"]
+    if "queue" in path:
+        return "task_queue", path["queue"]
+    if "kind" in path:
+        return path["kind"], path.get("id", "")
+    return "dead_letter", str(path.get("id", ""))
 
 
 def _deed(

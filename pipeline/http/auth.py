@@ -88,6 +88,16 @@ async def signed_in(request: Request, desk: Annotated[Desk, Depends(desk_of)]) -
     return principal
 
 
+async def signed_in_person(
+    request: Request, desk: Annotated[Desk, Depends(desk_of)], _session: Annotated[None, Depends(SESSION)]
+) -> Principal:
+    """Return the signed-in person, for a program. Raises Problem 401, 403."""
+    principal = await _by_cookie(request, desk)
+    if principal is None:
+        raise Problem(401, "not signed in", "unauthenticated")
+    return principal
+
+
 async def _by_key(request: Request, desk: Desk) -> Principal | None:
     text = request.headers.get("x-api-key", "")
     scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -1,5 +1,6 @@
 """What the HTTP service works with."""
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,7 +40,9 @@ class Business(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`business` is None where nobody can cancel on behalf of the domain; `started_at` is in milliseconds."""
+    """`business` is None where nobody can cancel on behalf of the domain; `started_at` is in milliseconds; `guesses` limits
+    how many passwords are tried at once, for each takes a core and 32 MB.
+    """
 
     settings: Settings
     broker: Broker
@@ -47,6 +50,7 @@ class Desk:
     database: Database
     business: Business | None = None
     started_at: int = field(default_factory=now_ms)
+    guesses: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 
 
 def desk_of(request: Request) -> Desk:

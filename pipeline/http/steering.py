@@ -1,7 +1,7 @@
 """What people and programs do to jobs: checked, done, and written down. The API and the dashboard both come through here."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -10,7 +10,7 @@ from fastapi import Request
 from contracts.jobs import Scope
 from contracts.states import JobState
 from contracts.topology import QUEUES
-from pipeline.actions import Action, Done, Effect, allowed, payload
+from pipeline.actions import Action, Effect, allowed, payload
 from pipeline.broker import ScopeCancel
 from pipeline.errors import JobNotFound, NotAllowed
 from pipeline.http.audit import recorded
@@ -93,37 +93,63 @@ async def act_on_task(request: Request, principal: Principal, queue: str, task_i
             raise Problem(409, f"the task cannot be {PAST[Action(action)]} any more", "task_changed")
 
 
-async def act_on_queue(
+async def act_on_records(
     request: Request,
     principal: Principal,
     queue: str,
     action: Action,
-    chosen: list[str] | tuple[JobState, TaskFilter, str | None],
-) -> Done:
-    """Do one thing to many jobs of a queue: those named, or at most a thousand in a state that match, from a cursor on.
-    Raises Problem, CursorInvalid, CursorExpired, StoreUnavailable.
+    records: AsyncIterator[JobRecord | str],
+) -> dict[str, Effect]:
+    """Do one thing to many jobs of a queue; an id instead of a job is one that is not there. Return what truly happened
+    to each. Raises Problem, StoreUnavailable.
     """
-    desk = desk_of(request)
-    known_queue(queue)
-    about = {"queue": queue, "task_id": ""}
+    desk, effects = desk_of(request), dict[str, Effect]()
+    about = {"queue": known_queue(queue), "task_id": ""}
     async with recorded(request, principal, BULK_DEEDS[action], ("task_queue", queue), **about) as entry:
-        effects: dict[str, Effect] = {}
-        cursor = None
-        if isinstance(chosen, list):
-            for task_id in dict.fromkeys(chosen):
-                record = await desk.broker.job(task_id)
-                if record is None or record.job.queue != queue or not principal.sees(record):
-                    effects[task_id] = Effect.NOT_FOUND
+        try:
+            async for one in records:
+                if isinstance(one, str):
+                    effects[one] = Effect.NOT_FOUND
                 else:
-                    effects[task_id], _ = await act(desk, record, action)
-        else:
-            async for record, cursor in _matching(desk, principal, queue, *chosen):  # noqa: B007 - the last one is told
-                effects[record.job.id], _ = await act(desk, record, action)
-        counts = Counter(effects.values())
-        entry.details |= {str(effect): str(n) for effect, n in counts.items()}
+                    effects[one.job.id], _ = await act(desk, one, action)
+        finally:
+            entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
         if any(effect not in DID_IT for effect in effects.values()):
             entry.outcome = Outcome.PARTIAL
-    return Done(effects, cursor)
+    return effects
+
+
+async def named(desk: Desk, who: Principal, queue: str, ids: Sequence[str]) -> AsyncIterator[JobRecord | str]:
+    """Yield the jobs of a queue that have these ids, or the ids of those that are not there."""
+    for task_id in dict.fromkeys(ids):
+        record = await desk.broker.job(task_id)
+        theirs = record is not None and record.job.queue == queue and who.sees(record)
+        yield record if record is not None and theirs else task_id
+
+
+class Matching:
+    """At most a thousand jobs of a queue in a state that match, from a cursor on. After them, `cursor` leads on."""
+
+    def __init__(
+        self, desk: Desk, who: Principal, queue: str, state: JobState, match: TaskFilter, cursor: str | None
+    ) -> None:
+        self._desk, self._who, self.cursor = desk, who, cursor
+        self._queue, self._state, self._match = queue, state, match
+
+    async def records(self) -> AsyncIterator[JobRecord | str]:
+        """Yield them. Raises CursorInvalid, CursorExpired."""
+        seen = 0
+        while seen < AT_ONCE:
+            page = await self._desk.inspector.tasks(
+                self._queue, self._state, self.cursor, LONGEST_PAGE, match=self._match
+            )
+            self.cursor = page.next_cursor
+            for record in page.records:
+                if self._who.sees(record):
+                    seen += 1
+                    yield record
+            if self.cursor is None:
+                return
 
 
 async def act(desk: Desk, record: JobRecord, action: Action) -> tuple[Effect, bool]:
@@ -199,24 +225,3 @@ async def _cancel(desk: Desk, record: JobRecord) -> tuple[Effect, bool]:
         with suppress(JobNotFound, NotAllowed):
             await desk.inspector.delete(job_id)
     return effect, whose is Belonging.GONE
-
-
-async def _matching(
-    desk: Desk,
-    principal: Principal,
-    queue: str,
-    state: JobState,
-    match: TaskFilter,
-    cursor: str | None,
-) -> AsyncIterator[tuple[JobRecord, str | None]]:
-    """Yield jobs, each with the cursor that leads on after its page."""
-    seen = 0
-    while True:
-        page = await desk.inspector.tasks(queue, state, cursor, LONGEST_PAGE, match=match)
-        cursor = page.next_cursor
-        for record in page.records:
-            if principal.sees(record):
-                seen += 1
-                yield record, cursor
-        if cursor is None or seen >= AT_ONCE:
-            return

@@ -7,12 +7,12 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.identity import new_id
 from pipeline.clock import now_ms
-from pipeline.store.rows import changed, upsert
+from pipeline.store.rows import changed, insert_new, upsert
 from pipeline.store.tables_people import admin_sessions, admins, sign_in_failures
 
 SESSION_MS: Final = 12 * 3_600_000
@@ -114,14 +114,19 @@ async def note_failure(session: AsyncSession, *whose: str) -> None:
     now = now_ms()
     await session.execute(delete(sign_in_failures).where(sign_in_failures.c.since <= now - WINDOW_MS))
     for who in whose:
-        before = await failures(session, who)
-        since = await session.scalar(
-            select(func.coalesce(func.max(sign_in_failures.c.since), now)).where(
-                sign_in_failures.c.who == who[:160]
-            )
-        )
-        row = {"who": who[:160], "failures": before + 1, "since": since}
-        await upsert(session, sign_in_failures, [row], replace=["failures", "since"])
+        named = sign_in_failures.c.who == who[:160]
+        again = update(sign_in_failures).where(named).values(failures=sign_in_failures.c.failures + 1)
+        if not await changed(session, again):
+            row = {"who": who[:160], "failures": 1, "since": now}
+            await insert_new(session, sign_in_failures, [row])
+
+
+async def forgive(session: AsyncSession, *whose: str) -> None:
+    """Take back a failure that was none."""
+    named = sign_in_failures.c.who.in_([who[:160] for who in whose])
+    await session.execute(
+        update(sign_in_failures).where(named).values(failures=sign_in_failures.c.failures - 1)
+    )
 
 
 def _digest(token: str) -> str:
