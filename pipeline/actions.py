@@ -73,4 +73,4 @@ def _of_document(record: JobRecord) -> bool:
         return False
     said = payload(record)
     tenant, knowledge = said.get("tenant_id"), said.get("knowledge_id")
-    return isinstance(tenant, int) and tenant > 0 and isinstance(knowledge, str) and knowledge != ""
+    return type(tenant) is int and tenant > 0 and isinstance(knowledge, str) and knowledge != ""

@@ -303,8 +303,12 @@ class Broker(Protocol):
         self, queue: str, state: JobState, *, cursor: str | None, limit: int, match: TaskFilter = ANY
     ) -> Page:
         """List jobs: pending and active newest first, scheduled and retry by due time, the ended newest first.
-        The cursor survives deletes and inserts. Raises CursorInvalid, CursorExpired.
+        The cursor survives deletes and inserts. A page that was looked for long may be short, even empty, and go on.
+        Raises CursorInvalid, CursorExpired.
         """
+
+    async def count(self, queue: str, state: JobState, match: TaskFilter) -> tuple[int, bool]:
+        """Return how many jobs of a queue in a state match, and whether there may be more: it does not look for long."""
 
     async def queue_stats(self) -> list[QueueStat]:
         """One row a queue in registry order, a zero row where nothing ever was."""

@@ -16,6 +16,7 @@ from pipeline.errors import ConfigurationError, JobNotFound, NotAllowed, StoreUn
 from pipeline.reasons import Reason, reasons
 from pipeline.records import (
     ANY,
+    Count,
     HourStat,
     JobRecord,
     Page,
@@ -30,6 +31,7 @@ PAGE: Final = 20
 LONGEST_PAGE: Final = 100
 AT_ONCE: Final = 1_000
 """Jobs of one bulk action at most, so that it ends soon."""
+BULK_S: Final = 1.0
 LONGEST_HOURS: Final = 7 * 24
 CHILDREN: Final = 100
 SETTLE_S: Final = 1.0
@@ -127,6 +129,14 @@ class Inspector:
         return await self._broker.tasks(
             known_queue(queue).name, JobState(state), cursor=cursor, limit=size, match=match
         )
+
+    async def count(self, queue: str, state: JobState, match: TaskFilter = ANY) -> Count:
+        """Return how many jobs of a queue in a state match; it does not look for long."""
+        name = known_queue(queue).name
+        if match == ANY:
+            (stat,) = [one for one in await self._broker.queue_stats() if one.name == name]
+            return Count(getattr(stat, JobState(state)))
+        return Count(*await self._broker.count(name, JobState(state), match))
 
     async def job(self, job_id: str) -> JobRecord:
         """Return one job. Raises JobNotFound when there is none (any more)."""
@@ -242,12 +252,14 @@ class Inspector:
         match: TaskFilter = ANY,
         cursor: str | None = None,
     ) -> Done:
-        """Do one thing to at most a thousand jobs that match; `next_cursor` says where to go on, None at the end.
+        """Do one thing to some jobs that match, a thousand or for a second; `next_cursor` says where to go on, None at
+        the end.
 
         Raises CursorInvalid, CursorExpired.
         """
         effects: dict[str, Effect] = {}
-        while len(effects) < AT_ONCE:
+        end = asyncio.get_running_loop().time() + BULK_S
+        while len(effects) < AT_ONCE and asyncio.get_running_loop().time() < end:
             page = await self.tasks(queue, state, cursor, LONGEST_PAGE, match=match)
             effects |= await self.act(action, [record.job.id for record in page.records])
             cursor = page.next_cursor

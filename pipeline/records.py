@@ -103,6 +103,14 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """How many jobs match; `more`: at least so many, for they were not looked at all."""
+
+    number: int
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class QueueStat:
     """One queue at a glance (facts 3.4). `latency_ms` is the age of the oldest pending job; processed, failed and
     cancelled count today (UTC).

@@ -71,3 +71,15 @@ async def test_a_cancel_of_very_many_jobs_stops_all_and_holds_from_its_first_par
     assert done.signalled == (running.job_id,)
     states = await broker.states(ids(jobs))
     assert states == [JobState.ACTIVE] + [JobState.CANCELLED] * 34
+
+
+async def test_a_fence_that_the_sweep_has_not_come_to_yet_is_named(broker: LiteBroker) -> None:
+    scope = Scope("knowledge_base", "kb")
+    (job,) = news(1, scopes=(Scope("tenant", "7"), scope))
+    await broker.enqueue([job])
+    await broker.writer.submit(
+        lambda transaction: transaction.run(
+            "raise_fence", kind=scope.kind, id=scope.id, covers="*kb:delete", cut=2**60, now=transaction.now
+        )
+    )
+    assert (await broker.obstacles("default", job.job.id)).fence == scope

@@ -98,15 +98,62 @@ async def test_many_jobs_of_one_time_are_each_told_once_whoever_of_them_goes(sto
 async def test_a_filter_that_finds_little_gives_short_pages_and_misses_nothing(
     store: RedisBroker, monkeypatch: pytest.MonkeyPatch, state: JobState
 ) -> None:
-    monkeypatch.setattr(listing, "ROUNDS", 1)
+    monkeypatch.setattr(listing, "LOOK_S", 0)
     delay = 60_000 if state is JobState.SCHEDULED else 0
-    many = [new(delay_ms=delay) for _ in range(700)]
-    wanted = [new(delay_ms=delay, type="test:other", scopes=(Scope("knowledge", "k"),)) for _ in range(3)]
-    await store.enqueue([*many[:350], wanted[0], *many[350:], *wanted[1:]])
-    for match in (TaskFilter(type="test:other"), TaskFilter(scope=Scope("knowledge", "k"))):
-        page = await store.tasks("default", state, cursor=None, limit=100, match=match)
-        assert page.next_cursor is not None
-        assert sorted(await listed(store, state, limit=100, match=match)) == sorted(ids(wanted))
+    many = [new(delay_ms=delay) for _ in range(1_400)]
+    wanted = [new(delay_ms=delay, type="test:other") for _ in range(3)]
+    await store.enqueue([*many[:700], wanted[0], *many[700:], *wanted[1:]])
+    match = TaskFilter(type="test:other")
+    page = await store.tasks("default", state, cursor=None, limit=100, match=match)
+    assert page.next_cursor is not None
+    assert sorted(await listed(store, state, limit=100, match=match)) == sorted(ids(wanted))
+    number, more = await store.count("default", state, match)
+    assert number < 3 or not more
+
+
+@pytest.mark.parametrize("few", [2_000, 0], ids=["by its index", "by the queue"])
+async def test_the_jobs_of_a_scope_come_in_the_same_order_however_they_are_found(
+    store: RedisBroker, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(listing, "FEW", few)
+    match = TaskFilter(scope=Scope("knowledge", "k"))
+    jobs = news(12, scopes=(match.scope,))
+    for mine, other in zip(jobs, news(12), strict=True):
+        await store.enqueue([other, mine])
+    for delivery in await Hand(store).take(6):
+        await next_millisecond()
+        await store.release([delivery])
+    order = [*ids(jobs[:3])[::-1], *ids(jobs[3:])[::-1]]
+    for limit in (1, 5, 100):
+        assert await listed(store, JobState.PENDING, limit=limit, match=match) == order
+    assert await store.count("default", JobState.PENDING, match) == (12, False)
+    late = [new(delay_ms=60_000 + n, scopes=(match.scope,)) for n in range(5)]
+    await store.enqueue([*late[::-1], new(delay_ms=60_000)])
+    for limit in (1, 2, 100):
+        assert await listed(store, JobState.SCHEDULED, limit=limit, match=match) == ids(late)
+
+
+async def test_a_page_of_a_scope_goes_on_where_a_page_of_the_queue_ended(
+    store: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    match = TaskFilter(scope=Scope("knowledge", "k"))
+    jobs = news(6, scopes=(match.scope,))
+    await store.enqueue(jobs)
+    monkeypatch.setattr(listing, "FEW", 0)
+    page = await store.tasks("default", JobState.PENDING, cursor=None, limit=2, match=match)
+    monkeypatch.setattr(listing, "FEW", 2_000)
+    rest = await store.tasks("default", JobState.PENDING, cursor=page.next_cursor, limit=10, match=match)
+    assert [record.job.id for record in rest.records] == ids(jobs)[::-1][2:]
+
+
+async def test_a_fence_that_the_sweep_has_not_come_to_yet_is_named(store: RedisBroker) -> None:
+    job = new(scopes=(Scope("tenant", "7"), Scope("knowledge_base", "kb")))
+    await store.enqueue([job])
+    with shared().client() as client:
+        client.hset("sl:{core}:fence:knowledge_base|kb", "*kb:delete", now_ms() + 60_000)
+        client.zadd("sl:{core}:fences", {"knowledge_base|kb": now_ms() + 60_000})
+    found = await store.obstacles("default", job.job.id)
+    assert found.fence == Scope("knowledge_base", "kb")
 
 
 async def test_large_bodies_come_in_several_answers(store: RedisBroker) -> None:

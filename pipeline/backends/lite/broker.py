@@ -25,7 +25,7 @@ from pipeline.backends.lite.deliveries import held, release, report
 from pipeline.backends.lite.enqueuing import Enqueue
 from pipeline.backends.lite.errors import closed
 from pipeline.backends.lite.leases import LiteLeases
-from pipeline.backends.lite.listing import Listing
+from pipeline.backends.lite.listing import Listing, count
 from pipeline.backends.lite.operations import Fleeting
 from pipeline.backends.lite.promoting import promote
 from pipeline.backends.lite.reader import Reader
@@ -223,6 +223,9 @@ class LiteBroker:
         match: TaskFilter = ANY,
     ) -> Page:
         return await self.reader.run(Listing(queue, state, cursor, limit, match))
+
+    async def count(self, queue: str, state: JobState, match: TaskFilter) -> tuple[int, bool]:
+        return await self.reader.run(partial(count, queue=queue, state=state, match=match))
 
     async def queue_stats(self) -> list[QueueStat]:
         return await self.reader.run(inspection.queue_stats)

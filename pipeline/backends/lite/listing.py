@@ -5,6 +5,7 @@ from typing import Final
 
 from contracts.states import JobState
 from pipeline.backends.lite.records import job_record
+from pipeline.backends.lite.statements import sql
 from pipeline.backends.lite.transaction import ENDLESS, Snapshot
 from pipeline.cursors import decode, encode
 from pipeline.records import Page, TaskFilter
@@ -53,13 +54,25 @@ class Listing:
             state=self.state,
             first=first,
             second=second,
-            type=self.match.type,
-            error=self.match.error,
-            kind=self.match.scope.kind if self.match.scope else "",
-            scope=self.match.scope.id if self.match.scope else "",
             limit=self.limit + 1,
+            **_wanted(self.match),
         ).fetchall()
         page, more = rows[: self.limit], rows[self.limit :]
         last = (page[-1]["first"], page[-1]["second"]) if page and more else None
         following = encode(self.queue, self.state, last) if last else None
         return Page(tuple(map(job_record, page)), following)
+
+
+def count(snapshot: Snapshot, queue: str, state: JobState, match: TaskFilter) -> tuple[int, bool]:
+    """Return how many jobs match, and whether there may be more."""
+    order = _ORDERS[state]
+    first, second = order.start
+    where = {"queue": queue, "state": state, "first": first, "second": second, "limit": -1, **_wanted(match)}
+    counted = f"SELECT count(*) FROM ({sql(order.statement)})"  # noqa: S608 - a statement of ours
+    (number,) = snapshot.connection.execute(counted, where).fetchone()
+    return number, False
+
+
+def _wanted(match: TaskFilter) -> dict[str, str]:
+    kind, ident = (match.scope.kind, match.scope.id) if match.scope else ("", "")
+    return {"type": match.type, "error": match.error, "kind": kind, "scope": ident}

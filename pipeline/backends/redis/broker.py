@@ -194,6 +194,9 @@ class RedisBroker:
     ) -> Page:
         return await listing.tasks(self._server, self._keys, queue, state, cursor, limit, match)
 
+    async def count(self, queue: str, state: JobState, match: TaskFilter) -> tuple[int, bool]:
+        return await listing.count(self._server, self._keys, queue, state, match)
+
     async def queue_stats(self) -> list[QueueStat]:
         return await inspection.queue_stats(self._server, self._keys)
 

@@ -2,10 +2,11 @@
 -- Some pending or active jobs of a queue, newest first: what is fresh and what comes again, merged. A group delivers in
 -- order and what is settled is deleted, so that up to the last delivered entry all are active, and after it all wait.
 -- KEYS[1]  prefix of the home
--- ARGV[1]  queue  ARGV[2]  state  ARGV[3]  at most so many
+-- ARGV[1]  queue  ARGV[2]  state  ARGV[3]  at most so many (0: only count)
 -- ARGV[4]  1 where the entry to go on after comes again  ARGV[5]  its id (empty: from the newest on)
 -- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
--- returns  1 where that was all; of the entry to go on after whether it comes again, and its id; the fields of each job
+-- returns  1 where that was all; of the entry to go on after whether it comes again, and its id; the fields of each job;
+--          how many were counted
 -- parts    common bonds seeing
 local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
@@ -38,11 +39,14 @@ end
 
 local function look(entry, name)
   local body = pairs_of(entry[2])
+  page.looks, page.bytes = page.looks + 0.3, page.bytes + #(body.data or '')
+  if not matches(body.type, body.opts, wanted) then return end
   local id = id_of(queue, name, body)
   local job = fields(P .. 'job:' .. id, 'state', 'entry', 'error')
-  if job.state == state and job.entry == name and matches(body.type, job.error, body.opts, wanted) then
-    put(describe(id, body))
-  end
+  page.looks = page.looks + 1
+  if job.state ~= state or job.entry ~= name or not failed_so(job.error, wanted) then return end
+  page.number = page.number + 1
+  if limit > 0 then put(describe(id, body)) end
 end
 
 local fresh, again = side(false), side(true)
@@ -50,8 +54,8 @@ while not full(limit) and (head(fresh) or head(again)) do
   local a, b = head(fresh), head(again)
   local next_ = a and (not b or newer(a, b)) and fresh or again
   local entry = head(next_)
-  next_.at, page.looks = next_.at + 1, page.looks + 1
+  next_.at = next_.at + 1
   last = {next_ == again and '1' or '0', entry[1]}
   look(entry, next_.prefix .. entry[1])
 end
-return {(head(fresh) or head(again)) and 0 or 1, last[1], last[2], page.jobs}
+return {(head(fresh) or head(again)) and 0 or 1, last[1], last[2], page.jobs, page.number}

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
 -- Some jobs of a queue that are in no stream: scheduled and retry by due time, the ended newest first.
 -- KEYS[1]  prefix of the home
--- ARGV[1]  queue  ARGV[2]  state  ARGV[3]  at most so many
+-- ARGV[1]  queue  ARGV[2]  state  ARGV[3]  at most so many (0: only count)
 -- ARGV[4]  time  ARGV[5]  id of the job to go on after (empty: from the first on)
 -- ARGV[6]  type  ARGV[7]  scope: kind|id  ARGV[8]  part of the error (empty: any)
--- returns  1 where that was all; time and id of the job to go on after; the fields of each job
+-- returns  1 where that was all; time and id of the job to go on after; the fields of each job; how many were counted
 -- parts    common bonds seeing
 local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
@@ -32,11 +32,22 @@ local function start()
   return tonumber(call('ZSCORE', key, ARGV[5])) == tonumber(ARGV[4]) and low + 1 or low
 end
 
-local rank = start()
-while not full(limit) and rank >= 0 and rank < size do
-  local id, time = unpack(call('ZRANGE', key, rank, rank, 'WITHSCORES'))
+local function look(id)
   local job = fields(P .. 'job:' .. id, 'state', 'type', 'error', 'opts')
-  if job.state == state and matches(job.type, job.error, job.opts, wanted) then put(describe(id)) end
-  rank, page.looks, last = rank + step, page.looks + 1, {int(time), id}
+  page.looks = page.looks + 1
+  if job.state ~= state or not failed_so(job.error, wanted) or not matches(job.type, job.opts, wanted) then return end
+  page.number = page.number + 1
+  if limit > 0 then put(describe(id)) end
 end
-return {rank >= 0 and rank < size and 0 or 1, last[1], last[2], page.jobs}
+
+local rank, SOME = start(), 50
+while not full(limit) and rank >= 0 and rank < size do
+  local from = step == 1 and rank or math.max(rank - SOME + 1, 0)
+  local some = call('ZRANGE', key, from, step == 1 and rank + SOME - 1 or rank, 'WITHSCORES')
+  for i = step == 1 and 1 or #some - 1, step == 1 and #some or 1, 2 * step do
+    if full(limit) then break end
+    look(some[i])
+    rank, last = rank + step, {int(some[i + 1]), some[i]}
+  end
+end
+return {rank >= 0 and rank < size and 0 or 1, last[1], last[2], page.jobs, page.number}

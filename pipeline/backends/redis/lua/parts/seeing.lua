@@ -1,8 +1,8 @@
 -- Jobs as people and tools see them, and streams as their group has read them.
 local SHOWN = {'queue', 'state', 'due_at', 'claimed_at', 'ended_at', 'consumer', 'reason', 'error', 'cancel', 'progress',
   'history'}
-local LOOKS, BYTES = 300, 1048576 -- what one page costs at most, so that nobody waits long for it
-local page = {jobs = {}, looks = 0, bytes = 0}
+local LOOKS, BYTES = 300, 1048576 -- what one page costs at most, so that nobody waits long for it: records read, and bytes
+local page = {jobs = {}, number = 0, looks = 0, bytes = 0}
 
 -- A job as a flat list of fields; nil where there is no record. `body` is for whoever has read it already.
 local function describe(id, body)
@@ -16,14 +16,25 @@ local function describe(id, body)
   return flat
 end
 
--- Whether a page takes this in. wanted: type, scope, part of the error; empty means any.
-local function matches(job_type, error, opts, wanted)
-  if wanted.type ~= '' and job_type ~= wanted.type then return false end
-  if wanted.error ~= '' and not string.find(error or '', wanted.error, 1, true) then return false end
-  for _, scope in ipairs(wanted.scope ~= '' and scopes_of(options(opts or '')) or {}) do
-    if scope == wanted.scope then return true end
+-- To read the options of every job takes long, so they are searched first: as we write them, then for the id at all.
+local function in_scope(opts, kind, id)
+  if string.find(opts, '["' .. kind .. '","' .. id .. '"]', 1, true) then return true end
+  if not string.find(opts, '"' .. id .. '"', 1, true) then return false end
+  for _, scope in ipairs(scopes_of(options(opts))) do
+    if scope == kind .. '|' .. id then return true end
   end
-  return wanted.scope == ''
+  return false
+end
+
+-- Whether a page takes this in. wanted: type, scope; empty means any.
+local function matches(job_type, opts, wanted)
+  if wanted.type ~= '' and job_type ~= wanted.type then return false end
+  return wanted.scope == '' or in_scope(opts or '', string.match(wanted.scope, '^(.-)|(.*)$'))
+end
+
+-- wanted: part of the error.
+local function failed_so(error, wanted)
+  return wanted.error == '' or string.find(error or '', wanted.error, 1, true) ~= nil
 end
 
 local function put(flat)
@@ -31,8 +42,9 @@ local function put(flat)
   page.bytes = page.bytes + #flat[6] + #flat[8]
 end
 
+-- A limit of nothing: the page only counts.
 local function full(limit)
-  return #page.jobs >= limit or page.looks >= LOOKS or page.bytes >= BYTES
+  return limit > 0 and #page.jobs >= limit or page.looks >= LOOKS or page.bytes >= BYTES
 end
 
 -- How far the group has read a stream, and how many of that are not settled.
