@@ -1,0 +1,136 @@
+"""Dead letters over HTTP: listed by what they were about, replayed one, many or all, deleted."""
+
+import asyncio
+
+import pytest
+from contracts.identity import derive_id
+from contracts.outcomes import Skip
+from contracts.states import JobState
+from pipeline.store.ledger import SqlLedger
+
+from tests.http.conftest import document
+
+LETTERS = "/api/v1/system/admin/runtime/dead-letters"
+
+
+@pytest.fixture
+def die(pipeline, hand, database):
+    """Let a job die and its death be recorded; return its id."""
+
+    async def die(error: str = "no use", **fields):
+        receipt = await pipeline.enqueue(document(**fields))
+        (delivery,) = await hand.take()
+        await hand.settle(delivery, Skip(error))
+        letters = await pipeline.broker.dead_letters(["default"], 100)
+        await SqlLedger(database).record_deaths(letters)
+        await pipeline.broker.forget_dead_letters([letter.death_id for letter in letters])
+        return receipt.id
+
+    return die
+
+
+async def listed(client, **params):
+    return (await client.get(LETTERS, params=params)).json()
+
+
+async def test_deaths_are_listed_the_last_first_and_counted_by_kind(operator, die):
+    jobs = [await die(knowledge=f"k{n}") for n in range(3)]
+    first = await listed(operator, page_size=2)
+    assert [letter["job_id"] for letter in first["dead_letters"]] == [jobs[2], jobs[1]]
+    assert first["groups"] == [{"reason": "skip", "task_type": "document:process", "count": 3}]
+    rest = await listed(operator, page_size=2, cursor=first["next_cursor"])
+    assert [letter["job_id"] for letter in rest["dead_letters"]] == [jobs[0]]
+    assert not rest["has_more"]
+    letter = rest["dead_letters"][0]
+    assert (letter["scope"], letter["scope_id"], letter["related_id"]) == ("knowledge_base", "b1", "k0")
+    assert "payload" not in letter
+
+
+async def test_deaths_are_found_by_scope_type_reason_and_error(operator, die):
+    job = await die("100 % of_no use", base="b2")
+    await die(base="b3")
+    for narrowed in ({"scope": "knowledge_base:b2"}, {"error": "100 %"}, {"error": "of_no"}):
+        assert [one["job_id"] for one in (await listed(operator, **narrowed))["dead_letters"]] == [job]
+    assert len((await listed(operator, type="document:process", reason="skip"))["dead_letters"]) == 2
+    for narrowed in ({"type": "wiki:ingest"}, {"reason": "poison"}, {"error": "of%no"}):
+        assert (await listed(operator, **narrowed))["dead_letters"] == []
+
+
+async def test_a_death_is_shown_with_its_job(operator, die):
+    job = await die()
+    (letter,) = (await listed(operator))["dead_letters"]
+    detail = (await operator.get(f"{LETTERS}/{letter['id']}")).json()
+    assert detail["dead_letter"] == letter
+    assert (detail["task"]["id"], detail["task"]["state"]) == (job, "archived")
+    missing = await operator.get(f"{LETTERS}/999")
+    assert (missing.status_code, missing.json()["code"]) == (404, "dead_letter_not_found")
+
+
+async def test_a_replay_runs_the_job_once_more_and_is_over(operator, die, pipeline, audited):
+    job = await die()
+    (letter,) = (await listed(operator))["dead_letters"]
+    url = f"{LETTERS}/{letter['id']}/replay"
+    answers = await asyncio.gather(operator.post(url), operator.post(url))
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    assert (await pipeline.inspector.job(job)).state is JobState.PENDING
+    assert (await listed(operator))["dead_letters"] == []
+    assert len((await listed(operator, replayed=True))["dead_letters"]) == 1
+    assert sorted((deed.action, deed.outcome) for deed in await audited()) == [
+        ("system.dead_letter_replayed", "denied"),
+        ("system.dead_letter_replayed", "success"),
+    ]
+
+
+async def test_a_job_that_is_no_longer_kept_is_enqueued_anew_once(operator, die, pipeline, hand):
+    await pipeline.inspector.delete(await die())
+    (letter,) = (await listed(operator))["dead_letters"]
+    answers = await asyncio.gather(
+        *(operator.post(f"{LETTERS}/{letter['id']}/replay") for _ in range(2)), return_exceptions=True
+    )
+    assert 200 in {answer.status_code for answer in answers}
+    (delivery,) = await hand.take(5)
+    assert delivery.job_id == derive_id("replay", f"{letter['job_id']}:1")
+
+
+async def test_all_that_match_are_replayed_and_the_rest_stays(operator, die, pipeline):
+    jobs = [await die(knowledge=f"k{n}", base="b1" if n else "b2") for n in range(3)]
+    done = await operator.post(f"{LETTERS}/replay", json={"scope": "knowledge_base:b1"})
+    assert done.json()["counts"] == {"replayed": 2}
+    assert [one["job_id"] for one in (await listed(operator))["dead_letters"]] == [jobs[0]]
+    named = await operator.post(f"{LETTERS}/replay", json={"ids": [1, 999]})
+    assert sorted(named.json()["effects"].values()) == ["not_found", "replayed"]
+
+
+async def test_a_deleted_death_takes_its_archived_job_along(operator, die, pipeline):
+    job = await die()
+    (letter,) = (await listed(operator))["dead_letters"]
+    url = f"{LETTERS}/{letter['id']}"
+    assert (await operator.delete(url)).json() == {"success": True, "deleted": 1}
+    assert await pipeline.broker.job(job) is None
+    assert (await operator.delete(url)).status_code == 404
+
+
+async def test_many_deaths_are_deleted_at_once(operator, die):
+    for n in range(3):
+        await die(knowledge=f"k{n}")
+    assert (await operator.post(f"{LETTERS}/delete", json={"type": "document:process"})).json()[
+        "deleted"
+    ] == 3
+
+
+async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die):
+    await die(tenant=1)
+    await die(tenant=2)
+    client.headers.update(await key("system_runtime_manage", tenant=2))
+    (letter,) = (await listed(client))["dead_letters"]
+    assert letter["tenant_id"] == 2
+    other = 1 if letter["id"] == 2 else 2
+    for answer in (
+        await client.get(f"{LETTERS}/{other}"),
+        await client.post(f"{LETTERS}/{other}/replay"),
+        await client.delete(f"{LETTERS}/{other}"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "dead_letter_not_found")
+    named = await client.post(f"{LETTERS}/replay", json={"ids": [1, 2]})
+    assert named.json()["effects"] == {str(other): "not_found", str(letter["id"]): "replayed"}
+    assert (await client.post(f"{LETTERS}/delete", json={"ids": [other]})).json()["deleted"] == 0

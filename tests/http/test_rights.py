@@ -1,0 +1,155 @@
+"""Who may do what: every endpoint with every capability, and no tenant ever reaches another's jobs."""
+
+import pytest
+from contracts.outcomes import Skip
+from contracts.states import JobState
+from pipeline.store.keys import Capability
+
+from tests.http.conftest import document
+
+ADMIN = "/api/v1/system/admin"
+READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
+MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
+AUDIT = frozenset({Capability.SYSTEM_AUDIT_READ})
+
+OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("POST", f"{ADMIN}/session"), ("DELETE", f"{ADMIN}/session")}
+"""Asks for no key: health, and what is done with a password and a cookie."""
+ALL_TENANTS = {
+    ("GET", f"{ADMIN}/runtime/queues"): READ,
+    ("GET", f"{ADMIN}/runtime/workers"): READ,
+    ("GET", f"{ADMIN}/runtime/history"): READ,
+    ("DELETE", f"{ADMIN}/runtime/queues/{{queue}}/archived"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/queues/{{queue}}/pause"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/queues/{{queue}}/resume"): MANAGE,
+    ("GET", f"{ADMIN}/runtime/scopes/{{kind}}"): READ,
+    ("GET", f"{ADMIN}/runtime/scopes/{{kind}}/{{id}}"): READ,
+    ("POST", f"{ADMIN}/runtime/scopes/{{kind}}/{{id}}/cancel"): MANAGE,
+}
+ONE_TENANT = {
+    ("GET", f"{ADMIN}/runtime/queues/{{queue}}/tasks"): READ,
+    ("GET", f"{ADMIN}/runtime/tasks/{{task_id}}"): READ,
+    ("POST", f"{ADMIN}/runtime/queues/{{queue}}/tasks/{{task_id}}/actions/{{action}}"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/queues/{{queue}}/actions/{{action}}"): MANAGE,
+    ("GET", f"{ADMIN}/runtime/dead-letters"): READ,
+    ("GET", f"{ADMIN}/runtime/dead-letters/{{id}}"): READ,
+    ("DELETE", f"{ADMIN}/runtime/dead-letters/{{id}}"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/dead-letters/{{id}}/replay"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/dead-letters/replay"): MANAGE,
+    ("POST", f"{ADMIN}/runtime/dead-letters/delete"): MANAGE,
+    ("GET", f"{ADMIN}/audit-log"): AUDIT,
+}
+GUARDED = ALL_TENANTS | ONE_TENANT
+PARTS = {"queue": "default", "task_id": "unheard-of", "action": "delete", "kind": "session", "id": "7"}
+
+
+async def ask(client, endpoint, headers=None):
+    method, path = endpoint
+    body = {"ids": []} if "dead-letters" in path else {"task_ids": []}
+    extra = {"json": body} if method == "POST" else {}
+    return await client.request(method, path.format(**PARTS), headers=headers, **extra)
+
+
+async def test_every_endpoint_is_in_these_tables(client):
+    said = (await client.get("/openapi.json")).json()["paths"]
+    found = {(method.upper(), path) for path, methods in said.items() for method in methods}
+    assert found == OPEN | set(GUARDED)
+
+
+@pytest.mark.parametrize("endpoint", GUARDED, ids=" ".join)
+async def test_an_endpoint_opens_to_its_capabilities_alone(client, key, endpoint):
+    assert (await ask(client, endpoint)).status_code == 401
+    for capability in Capability:
+        status = (await ask(client, endpoint, await key(capability))).status_code
+        if capability in GUARDED[endpoint]:
+            assert status in {200, 404, 409}
+        else:
+            assert status == 403
+
+
+@pytest.mark.parametrize("endpoint", ALL_TENANTS, ids=" ".join)
+async def test_what_concerns_all_tenants_is_not_for_a_key_of_one(client, key, endpoint, audited):
+    answer = await ask(client, endpoint, await key(*Capability, tenant=1))
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert [deed.outcome for deed in await audited()] == (["denied"] if endpoint[0] != "GET" else [])
+
+
+@pytest.mark.parametrize("endpoint", [endpoint for endpoint in GUARDED if endpoint[0] != "GET"], ids=" ".join)
+async def test_who_is_refused_a_change_is_written_down(client, key, endpoint, audited):
+    await ask(client, endpoint, await key(Capability.SYSTEM_RUNTIME_READ))
+    (deed,) = await audited()
+    assert (deed.outcome, deed.actor_role) == ("denied", "platform_api_key")
+    assert deed.action.startswith("system.")
+    assert "system_runtime_manage" in deed.details["error"]
+
+
+@pytest.fixture
+async def two(pipeline, hand):
+    """An archived and a waiting job of each of two tenants, by tenant."""
+    dead = {}
+    for tenant in (1, 2):
+        dead[tenant] = (await pipeline.enqueue(document(tenant, "b", "k"))).id
+        (delivery,) = await hand.take()
+        await hand.settle(delivery, Skip("no use"))
+    waiting = {tenant: (await pipeline.enqueue(document(tenant, "b", "k"))).id for tenant in dead}
+    return {tenant: (dead[tenant], waiting[tenant]) for tenant in dead}
+
+
+@pytest.fixture
+async def tenant_2(client, key):
+    client.headers.update(await key(*Capability, tenant=2))
+    return client
+
+
+async def test_a_listing_shows_a_tenant_its_own_jobs(tenant_2, two):
+    url = f"{ADMIN}/runtime/queues/default/tasks"
+    for params in ({}, {"scope": "knowledge:k"}, {"scope": "tenant:1"}):
+        for state, place in (("archived", 0), ("pending", 1)):
+            said = (await tenant_2.get(url, params={"state": state} | params)).json()
+            own = [] if "tenant:1" in params.values() else [two[2][place]]
+            assert [task["id"] for task in said["tasks"]] == own
+
+
+async def test_another_tenants_job_is_as_one_that_is_not_there(tenant_2, two, pipeline):
+    dead, waiting = two[1]
+    for job in (dead, waiting):
+        answer = await tenant_2.get(f"{ADMIN}/runtime/tasks/{job}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "task_not_found")
+        for action in ("cancel", "run_now", "delete"):
+            answer = await tenant_2.post(f"{ADMIN}/runtime/queues/default/tasks/{job}/actions/{action}")
+            assert (answer.status_code, answer.json()["code"]) == (409, "task_gone")
+    assert (await pipeline.inspector.job(dead)).state is JobState.ARCHIVED
+    assert (await pipeline.inspector.job(waiting)).state is JobState.PENDING
+
+
+async def test_a_bulk_action_of_a_tenant_touches_its_own_jobs(tenant_2, two, pipeline):
+    url = f"{ADMIN}/runtime/queues/default/actions/delete"
+    named = await tenant_2.post(url, json={"task_ids": [two[1][0]]})
+    assert named.json()["effects"] == {two[1][0]: "not_found"}
+    for scope in ("", "knowledge:k", "tenant:1"):
+        await tenant_2.post(url, json={"state": "archived", "scope": scope})
+    assert await pipeline.broker.job(two[2][0]) is None
+    assert (await pipeline.inspector.job(two[1][0])).state is JobState.ARCHIVED
+
+
+async def test_a_tenant_reads_of_the_audit_log_what_its_own_keys_did(client, key, two):
+    url = f"{ADMIN}/runtime/queues/default/tasks/{{}}/actions/delete"
+    keys = {tenant: await key(*Capability, tenant=tenant) for tenant in (1, 2)}
+    for tenant, headers in keys.items():
+        await client.post(url.format(two[tenant][0]), headers=headers)
+    said = (await client.get(f"{ADMIN}/audit-log", headers=keys[2])).json()
+    assert [(row["tenant_id"], row["target_id"]) for row in said["logs"]] == [(2, two[2][0])]
+    everything = (await client.get(f"{ADMIN}/audit-log", headers=await key(*Capability))).json()
+    assert len(everything["logs"]) == 2
+
+
+async def test_the_audit_log_is_read_page_by_page_and_narrowed(operator):
+    for queue in ("default", "wiki", "low"):
+        await operator.post(f"{ADMIN}/runtime/queues/{queue}/pause")
+    url = f"{ADMIN}/audit-log"
+    first = (await operator.get(url, params={"page_size": 2})).json()
+    assert [row["target_id"] for row in first["logs"]] == ["low", "wiki"]
+    rest = (await operator.get(url, params={"cursor": first["next_cursor"]})).json()
+    assert [row["target_id"] for row in rest["logs"]] == ["default"]
+    for narrowed in ({"target_id": "wiki"}, {"action": "system.queue_paused"}, {"outcome": "success"}):
+        assert (await operator.get(url, params=narrowed)).json()["logs"]
+    assert (await operator.get(url, params={"outcome": "denied"})).json()["logs"] == []
