@@ -84,9 +84,7 @@ async def test_a_replay_runs_the_job_once_more_and_is_over(operator, die, pipeli
 async def test_a_job_that_is_no_longer_kept_is_enqueued_anew_once(operator, die, pipeline, hand):
     await pipeline.inspector.delete(await die())
     (letter,) = (await listed(operator))["dead_letters"]
-    answers = await asyncio.gather(
-        *(operator.post(f"{LETTERS}/{letter['id']}/replay") for _ in range(2)), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(operator.post(f"{LETTERS}/{letter['id']}/replay") for _ in range(2)))
     assert 200 in {answer.status_code for answer in answers}
     (delivery,) = await hand.take(5)
     assert delivery.job_id == derive_id("replay", f"{letter['job_id']}:1")

@@ -44,7 +44,7 @@ PARTS = {"queue": "default", "task_id": "unheard-of", "action": "delete", "kind"
 
 async def ask(client, endpoint, headers=None):
     method, path = endpoint
-    body = {"ids": []} if "dead-letters" in path else {"task_ids": []}
+    body: dict[str, list[str]] = {"ids": []} if "dead-letters" in path else {"task_ids": []}
     extra = {"json": body} if method == "POST" else {}
     return await client.request(method, path.format(**PARTS), headers=headers, **extra)
 
