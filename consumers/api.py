@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from consumers.extras import KNOWLEDGE
+from consumers.overseeing import StoredDocuments
 from pipeline import Database, Pipeline
 from pipeline.http.app import create_app
 from pipeline.http.desk import Belonging, Desk
@@ -32,6 +33,7 @@ def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
             inspector=pipeline.inspector,
             database=database,
             business=None if KNOWLEDGE.absent else Documents(database),
+            documents=StoredDocuments(database, pipeline),
         )
     )
 

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.http import admin, audit_log, dead_letters, health, sign_in
 from pipeline.http.auth import SignInNeeded
+from pipeline.http.dashboard.router import router as dashboard
 from pipeline.http.desk import Desk
 from pipeline.http.errors import answer_errors
 from pipeline.http.wire import Json
@@ -33,6 +34,7 @@ def create_app(desk: Desk) -> FastAPI:
     answer_errors(app)
     for part in (health, sign_in, admin, dead_letters, audit_log):
         app.include_router(part.router)
+    app.include_router(dashboard)
 
     @app.exception_handler(SignInNeeded)
     async def _sign_in(_request: Request, _error: SignInNeeded) -> Response:

@@ -11,6 +11,7 @@ from fastapi import Request
 from pipeline.broker import Broker
 from pipeline.clock import now_ms
 from pipeline.config import Settings
+from pipeline.http.documents import Documents
 from pipeline.inspector import Inspector
 from pipeline.store.engine import Database
 
@@ -40,8 +41,9 @@ class Business(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`business` is None where nobody can cancel on behalf of the domain; `started_at` is in milliseconds; `guesses` limits
-    how many passwords are tried at once, for each takes a core and 32 MB.
+    """`business` is None where nobody can cancel on behalf of the domain, `documents` where nobody keeps any;
+    `started_at` is in milliseconds; `guesses` limits how many passwords are tried at once, for each takes a core and
+    32 MB.
     """
 
     settings: Settings
@@ -49,6 +51,7 @@ class Desk:
     inspector: Inspector
     database: Database
     business: Business | None = None
+    documents: Documents | None = None
     started_at: int = field(default_factory=now_ms)
     guesses: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from contracts.identity import new_id
 from pipeline.clock import now_ms
 from pipeline.store.rows import changed, insert_new, upsert
-from pipeline.store.tables_people import admin_sessions, admins, sign_in_failures
+from pipeline.store.tables_people import admin_sessions, admins, api_keys, sign_in_failures
 
 SESSION_MS: Final = 12 * 3_600_000
 WINDOW_MS: Final = 15 * 60_000
@@ -62,6 +62,12 @@ async def remove(session: AsyncSession, name: str) -> bool:
 async def names(session: AsyncSession) -> list[str]:
     """Return the names of all administrators."""
     return list(await session.scalars(select(admins.c.name).order_by(admins.c.name)))
+
+
+async def names_by_id(session: AsyncSession) -> dict[str, str]:
+    """Return the names of administrators and keys by their ids."""
+    query = select(admins.c.id, admins.c.name).union_all(select(api_keys.c.id, api_keys.c.name))
+    return {row.id: row.name for row in await session.execute(query)}
 
 
 async def password_of(session: AsyncSession, name: str) -> tuple[str, str] | None:

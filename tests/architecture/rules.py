@@ -17,7 +17,7 @@ PARAMETERS = 7
 NAMELESS = {"manager", "managers", "helper", "helpers", "util", "utils", "base", "bases"}
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes", "services"]}
+COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes", "overseeing", "services"]}
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 
 URL_HOST = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@]*@)?([\w.-]+\.[a-z]{2,})\b", re.IGNORECASE)

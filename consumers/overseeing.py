@@ -1,0 +1,88 @@
+"""Gives the dashboard our documents."""
+
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge import overseeing
+from consumers.knowledge.tables import Knowledge
+from contracts.knowledge import ParseStatus
+from pipeline import Database, Pipeline
+from pipeline.errors import CursorInvalid
+from pipeline.http.documents import DocumentPage, DocumentRow, Part, Story, Wanted
+from pipeline.store import now_ms
+
+LONGEST_STORY: Final = 200
+"""Lines of a timeline: a document of a thousand pictures has a span for each."""
+
+
+class StoredDocuments:
+    """Implements `pipeline.http.documents.Documents`."""
+
+    def __init__(self, database: Database, pipeline: Pipeline) -> None:
+        self._database, self._pipeline = database, pipeline
+
+    async def page(self, wanted: Wanted, limit: int) -> DocumentPage:
+        """See the protocol."""
+        status = ParseStatus(wanted.status) if wanted.status in set(ParseStatus) else None
+        query = overseeing.listed(status, wanted.name, wanted.tenant_id, _place(wanted.cursor))
+        async with self._database.read() as sql:
+            found = list((await sql.execute(query.limit(limit + 1))).tuples())
+            counts = await overseeing.counted(sql)
+            rows = await self._rows(sql, found[:limit])
+        last = found[limit - 1][0] if len(found) > limit else None
+        return DocumentPage(rows, counts, f"{last.updated_at}.{last.id}" if last else None)
+
+    async def story(self, document_id: str, attempt: int | None = None) -> Story | None:
+        """See the protocol."""
+        query = overseeing.listed(None, "", None, None).where(Knowledge.id == document_id)
+        async with self._database.read() as sql:
+            found = list((await sql.execute(query)).tuples())
+            if not found:
+                return None
+            (row,) = await self._rows(sql, found)
+            number, nodes = await overseeing.told(sql, document_id, attempt)
+            warnings, chunks = await overseeing.remarks(sql, document_id)
+        parts = tuple(
+            Part(node.name, node.status.value, depth, node.started_at, node.finished_at)
+            for node, depth in nodes[:LONGEST_STORY]
+        )
+        return Story(row, number, found[0][0].attempt, parts, warnings, chunks)
+
+    async def _rows(self, sql: AsyncSession, found: list[tuple[Knowledge, str]]) -> tuple[DocumentRow, ...]:
+        documents = [document for document, _ in found]
+        moved = await overseeing.whereabouts(sql, documents)
+        stale = overseeing.stale(documents, moved, now_ms())
+        stalls = await self._pipeline.inspector.stall_state("knowledge", stale) if stale else {}
+        return tuple(
+            replace(_row(document, base, *moved.get(document.id, ("", document.updated_at))),
+                    stall=stalls.get(document.id, ""))
+            for document, base in found
+        )  # fmt: skip
+
+
+def _row(document: Knowledge, base: str, stage: str, moved_at: int) -> DocumentRow:
+    return DocumentRow(
+        id=document.id,
+        name=document.title or document.file_name,
+        source=document.source,
+        base=base,
+        tenant_id=document.tenant_id,
+        status=document.parse_status.value,
+        attempt=document.attempt,
+        size=document.file_size,
+        created_at=document.created_at,
+        moved_at=moved_at,
+        stage=stage,
+        error=document.error_message,
+    )
+
+
+def _place(cursor: str) -> tuple[int, str] | None:
+    at, _, ident = cursor.partition(".")
+    if not cursor:
+        return None
+    if not (at.isascii() and at.isdecimal() and len(at) < 19 and ident):
+        raise CursorInvalid("this is not a page cursor; start from the first page")
+    return int(at), ident

@@ -1,0 +1,10 @@
+"""All pages of the dashboard, in the order in which their addresses are tried."""
+
+from fastapi import APIRouter
+
+from pipeline.http import sse
+from pipeline.http.dashboard import acts, entrance, letters, pages
+
+router = APIRouter()
+for part in (entrance.router, sse.router, pages.router, letters.router, acts.router):
+    router.include_router(part)
