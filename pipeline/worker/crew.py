@@ -15,7 +15,6 @@ from contracts.states import JobState
 from pipeline.broker import Broker, Delivery, Settlement
 from pipeline.clock import now_ms
 from pipeline.config import Settings
-from pipeline.errors import StoreUnavailable
 from pipeline.handlers import HandlerTable
 from pipeline.records import WorkerBeat
 from pipeline.worker.attempt import Attempt, Attempts, Told
@@ -160,15 +159,18 @@ class Crew:
         for attempt in left:
             self._report_stuck(attempt)
             attempt.close()
-        with contextlib.suppress(TimeoutError, StoreUnavailable):
+        acts = [self._executor.conclude(attempt) for attempt in left]
+        acts += [self._hand_back(pool) for pool in self._pools.values()]
+        with contextlib.suppress(TimeoutError):  # at once, and whatever becomes of the others
             async with asyncio.timeout(LAST_ACT_S):
-                for pool in self._pools.values():
-                    for orphan in await pool.orphans():
-                        self._ends.releases.add(orphan)
-                await asyncio.gather(*(self._executor.conclude(attempt) for attempt in left))
+                await asyncio.gather(*acts, return_exceptions=True)
         unsaid = await self._ends.settlements.close(LAST_ACT_S) + await self._ends.releases.close(LAST_ACT_S)
         if unsaid:
             log.error("the store did not confirm how jobs ended; they will run again", jobs=unsaid)
+
+    async def _hand_back(self, pool: Pool) -> None:
+        for orphan in await pool.orphans():
+            self._ends.releases.add(orphan)
 
     async def _settle(self, settlements: Sequence[Settlement]) -> Sequence[JobState | None]:
         leaving = Counter(one.delivery.consumer for one in settlements)

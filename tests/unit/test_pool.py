@@ -1,6 +1,7 @@
 """Slots in, deliveries out: whatever the store does meanwhile."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -136,6 +137,32 @@ async def test_the_jobs_of_a_lost_claim_reply_are_handed_back_when_the_worker_st
         faults._waiting["held"].clear()
     found = await record(pipeline, receipt.id)
     assert (found.state, found.job.crashes) == (JobState.PENDING, 0)
+
+
+async def test_the_job_of_a_handler_that_does_not_stop_is_handed_back_though_a_claim_is_unsure(
+    pipeline: Pipeline, faults: Faults
+) -> None:
+    inside, go_on = asyncio.Event(), asyncio.Event()
+
+    async def deaf(_job: JobPayload, _ctx: Context) -> None:
+        inside.set()
+        while not go_on.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go_on.wait()
+
+    receipt = await pipeline.enqueue(Work())
+    try:
+        async with working(pipeline, handles(deaf)):
+            await inside.wait()
+            faults.lose_reply("claim")
+            for _ in range(1000):
+                faults.lose_request("held")
+            await pipeline.enqueue(Work())
+            await wait_until(lambda: faults.waiting("held") < 1000, describe="the reply was lost", timeout=5)
+        found = await record(pipeline, receipt.id)
+        assert (found.state, found.job.crashes) == (JobState.PENDING, 0)
+    finally:
+        go_on.set()
 
 
 async def test_a_store_that_is_away_is_said_once_and_work_resumes_by_itself(
