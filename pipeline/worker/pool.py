@@ -71,8 +71,9 @@ class Pool:
     def start(self) -> None:
         """Begin to claim, also after `stop`. Starting what runs changes nothing."""
         self._stopping = False
-        if self._loop is None or self._loop.done():
-            self._loop = asyncio.create_task(self._run(), name=f"pool {self.name}")
+        before = self._loop
+        if before is None or before.done() or before.cancelling():
+            self._loop = asyncio.create_task(self._run(before), name=f"pool {self.name}")
 
     async def stop(self) -> None:
         """Claim no more; return once no claim is under way, or after two seconds. What runs goes on."""
@@ -94,8 +95,10 @@ class Pool:
         self._unsure = False
         return [delivery for delivery in held if delivery not in self._attempts]
 
-    async def _run(self) -> None:
+    async def _run(self, before: asyncio.Task[None] | None) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # while resting, or when a claim hangs
+            if before is not None:
+                await asyncio.wait([before])
             while not self._stopping:
                 try:
                     more = await self._fill()

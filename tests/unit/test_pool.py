@@ -17,7 +17,7 @@ from pipeline.handlers import Context
 from pipeline.runtime import Pipeline
 
 from tests.support.faults import Faults, Loss
-from tests.support.jobs import Chat, Work, handles, record, working
+from tests.support.jobs import Chat, Work, for_ever, handles, record, working
 from tests.support.lite_backend import Lite
 from tests.support.waiting import stays_true, wait_until
 
@@ -253,4 +253,30 @@ async def test_an_error_that_nobody_thought_of_does_not_end_a_pool(
     gate.opened.set()
     receipt = await pipeline.enqueue(Work())
     async with working(pipeline, handles(gate)):
+        await pipeline.wait(receipt.id, timeout=5)
+
+
+async def test_a_pool_that_starts_again_while_its_last_claim_still_ends_claims_again(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, asked, may_end = pipeline.broker.claim, asyncio.Event(), asyncio.Event()
+
+    async def slow_to_end(*_: Any) -> list[Delivery]:
+        asked.set()
+        try:
+            await for_ever()
+        finally:
+            await may_end.wait()
+        return []
+
+    monkeypatch.setattr(pipeline.broker, "claim", slow_to_end)
+    gate = Gate()
+    gate.opened.set()
+    async with working(pipeline, handles(gate)) as crew:
+        await asked.wait()
+        await crew.rest("core")
+        monkeypatch.setattr(pipeline.broker, "claim", claim)
+        crew.claim("core")
+        may_end.set()
+        receipt = await pipeline.enqueue(Work())
         await pipeline.wait(receipt.id, timeout=5)
