@@ -112,9 +112,8 @@ class Server:
             if message is None:
                 async with asyncio.timeout(self._timeout_s):
                     await pubsub.ping()
-                    message = await pubsub.get_message(timeout=self._timeout_s)
-                    return None
-            return str(message["data"]) if message["type"] == "message" else None
+                    message = await pubsub.get_message(timeout=None)  # a hint may come before the answer
+            return str(message["data"]) if message and message["type"] == "message" else None
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
