@@ -68,6 +68,22 @@ async def test_what_comes_after_a_loss_runs_within_seconds_and_one_warning_tells
     assert [line["log_level"] for line in said if line["event"] == ANEW] == ["warning"]
 
 
+async def test_a_loss_is_told_of_though_much_of_what_came_after_it_never_runs(
+    redis_server: RedisServer,
+) -> None:
+    store = await RedisBroker.open(load(redis_url=redis_server.url))
+    try:
+        hand = Hand(store)
+        assert await hand.take() == []
+        delete_stream(redis_server)
+        await store.enqueue([new(deadline=1) for _ in range(60)])
+        with capture_logs() as said:
+            assert await hand.take() == []
+        assert [line["event"] for line in said if line["event"] == ANEW] == [ANEW]
+    finally:
+        await store.close()
+
+
 async def test_a_server_that_keeps_a_file_has_everything_after_its_restart(tmp_path: Path) -> None:
     server = RedisServer(appendonly="yes", appendfsync="always").start()
     try:

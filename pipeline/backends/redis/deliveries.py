@@ -69,13 +69,14 @@ async def claim(
     asked = [part for queue, n in wants if n > 0 for part in (queue, n, turns.again(queue, n))]
     if not asked:
         return []
-    said = await server.run_in_order(script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked)
-    while (
-        said[2] == 1 and len(said) == HEAD
-    ):  # all that came has ended, and behind it there may be some that has not
+    made = set[str]()
+    while True:
         said = await server.run_in_order(
             script("claim_jobs"), keys.prefix(name), keys.control, consumer, *asked
         )
+        made.update(said[1].split())
+        if said[2] == 0 or len(said) > HEAD:
+            break  # else all that came has ended, and behind it there may be some that has not
     now = int(said[0])
     fields = iter(said[HEAD:])
     claimed = [
@@ -83,7 +84,7 @@ async def claim(
         for queue, entry, job_id, kind, data, opts in zip(*[fields] * 6, strict=True)
     ]
     got = Counter(one.queue for one in claimed)
-    groups.seen({queue for queue, n in wants if got[queue] < n}, set(said[1].split()))
+    groups.seen({queue for queue, n in wants if got[queue] < n}, made)
     return claimed
 
 
