@@ -165,14 +165,15 @@ class Inspector:
         `index:delete` still run (facts 3.2).
         """
         covered = coverage("knowledge_base")
-        scopes = [Scope("knowledge", one) for one in dict.fromkeys(knowledge_ids)]
-        scopes += [Scope("data_source", one) for one in dict.fromkeys(data_source_ids)]
         done = await self._broker.cancel_scope(Scope("knowledge_base", id), covered)
         cancelled, signalled = dict.fromkeys(done.cancelled), dict.fromkeys(done.signalled)
-        for scope in scopes:
-            more = await self._broker.cancel_scope(scope, covered, done.cut)
-            cancelled |= dict.fromkeys(more.cancelled)
-            signalled |= dict.fromkeys(more.signalled)
+        for kind, asked in (("knowledge", knowledge_ids), ("data_source", data_source_ids)):
+            wanted = frozenset(asked)  # a base has many documents, and few of them have something under way
+            queued = await self._broker.queued_ids(kind) if wanted else set()
+            for one in sorted(wanted & queued):
+                more = await self._broker.cancel_scope(Scope(kind, one), covered, done.cut)
+                cancelled |= dict.fromkeys(more.cancelled)
+                signalled |= dict.fromkeys(more.signalled)
         return ScopeCancel(done.cut, tuple(cancelled), tuple(signalled))
 
     async def effects(self, done: ScopeCancel, within: float = SETTLE_S) -> dict[str, Effect]:

@@ -117,7 +117,9 @@ class Line:
 
     async def ask(self, command: tuple[Any, ...]) -> Any:
         """Send a command and return its answer. Raises what redis-py raises."""
-        packed = pack_command(command)  # what cannot be written must not await an answer, which would be another's
+        packed = pack_command(
+            command
+        )  # what cannot be written must not await an answer, which would be another's
         try:
             async with asyncio.timeout(self._connection.socket_timeout), self._turns:
                 if self.lost is not None:

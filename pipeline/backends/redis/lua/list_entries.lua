@@ -10,7 +10,7 @@
 -- parts    common bonds seeing
 local queue, state, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted = {type = ARGV[6], scope = ARGV[7], error = ARGV[8]}
-local last = {'', ''}
+local last, largest = {'', ''}, 0
 
 local function side(again)
   local stream = P .. 'q:' .. queue .. (again and ':again' or '')
@@ -19,14 +19,14 @@ local function side(again)
   if state == 'active' then from, to = delivered, '-' end
   -- Of two entries with the same id the one that comes again is first.
   if ARGV[5] ~= '' then from = (not again and ARGV[4] == '1' and '' or '(') .. ARGV[5] end
-  return {prefix = again and 'again:' or '', stream = stream, from = from, to = to, size = 1, entries = {}, at = 1}
+  return {stream = stream, from = from, to = to, size = 1, entries = {}, at = 1}
 end
 
 local function head(one)
   if one.at > #one.entries and one.from then
     one.entries, one.at = call('XREVRANGE', one.stream, one.from, one.to, 'COUNT', one.size), 1
     one.from = #one.entries == one.size and '(' .. one.entries[one.size][1] or nil
-    one.size = math.min(one.size * 2, 16) -- few at first, for bodies may be large
+    one.size = math.min(one.size * 2, largest < 1024 and 64 or 16) -- few at first, for bodies may be large
   end
   return one.entries[one.at]
 end
@@ -39,23 +39,28 @@ end
 
 local function look(entry, name)
   local body = pairs_of(entry[2])
-  page.looks, page.bytes = page.looks + 0.3, page.bytes + #(body.data or '')
+  local bytes = #(body.data or '')
+  page.looks, page.bytes, largest = page.looks + 0.7, page.bytes + bytes, math.max(largest, bytes)
   if not matches(body.type, body.opts, wanted) then return end
   local id = id_of(queue, name, body)
   local job = fields(P .. 'job:' .. id, 'state', 'entry', 'error')
-  page.looks = page.looks + 1
+  page.looks = page.looks + 0.3
   if job.state ~= state or job.entry ~= name or not failed_so(job.error, wanted) then return end
   page.number = page.number + 1
   if limit > 0 then put(describe(id, body)) end
 end
 
 local fresh, again = side(false), side(true)
-while not full(limit) and (head(fresh) or head(again)) do
-  local a, b = head(fresh), head(again)
-  local next_ = a and (not b or newer(a, b)) and fresh or again
-  local entry = head(next_)
-  next_.at = next_.at + 1
-  last = {next_ == again and '1' or '0', entry[1]}
-  look(entry, next_.prefix .. entry[1])
+local a, b = head(fresh), head(again)
+while not full(limit) and (a or b) do
+  if a and (not b or newer(a, b)) then
+    look(a, a[1])
+    last, fresh.at = {'0', a[1]}, fresh.at + 1
+    a = head(fresh)
+  else
+    look(b, 'again:' .. b[1])
+    last, again.at = {'1', b[1]}, again.at + 1
+    b = head(again)
+  end
 end
-return {(head(fresh) or head(again)) and 0 or 1, last[1], last[2], page.jobs, page.number}
+return {(a or b) and 0 or 1, last[1], last[2], page.jobs, page.number}
