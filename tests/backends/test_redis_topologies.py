@@ -9,7 +9,7 @@ from contracts.states import JobState
 from contracts.topology import QUEUES, home
 from pipeline.backends.redis.broker import RedisBroker
 from pipeline.backends.redis.keys import Keys
-from pipeline.broker import Delivery
+from pipeline.broker import Delivery, Retention
 from pipeline.config import load
 from pipeline.errors import StoreUnavailable
 from pipeline.handlers import Context
@@ -305,5 +305,20 @@ async def test_a_consumer_finds_what_it_holds_at_one_node_though_another_is_lost
         held = await hand.take_one(queue)
         lost.kill()
         assert await store.held(hand.name, [queue]) == [held]
+    finally:
+        await store.close()
+
+
+async def test_what_was_kept_long_enough_is_removed_at_the_nodes_that_are_there(loose: Cluster) -> None:
+    store = await RedisBroker.open(load(redis_url=loose.url))
+    try:
+        lost = loose.home_of(CORE)
+        queue = next(name for name in QUEUES if loose.home_of(Keys().prefix(home(name))) is not lost)
+        await store.enqueue([job := new(queue=queue)])
+        await store.cancel([job.job.id])
+        lost.kill()
+        with pytest.raises(StoreUnavailable):
+            await store.prune(Retention(cancelled_ms=0))
+        assert (await store.tasks(queue, JobState.CANCELLED, cursor=None, limit=5)).records == ()
     finally:
         await store.close()
