@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 from contracts.jobs import Job
 from pipeline.broker import Delivery
@@ -71,9 +72,10 @@ class Attempt:
             self._cancels -= 1
             task.uncancel()
 
-    def at_end(self, ending: Callable[[], object]) -> None:
-        """Call `ending` when the attempt is over."""
+    def at_end(self, ending: Callable[[], object]) -> Callable[[], None]:
+        """Call `ending` when the attempt is over; return what takes that back."""
         self._endings.append(ending)
+        return partial(self._endings.remove, ending)
 
     def close(self) -> None:
         """The attempt is over, whatever it was told."""

@@ -69,10 +69,11 @@ class AttemptControl:
             self._attempt.tell(Told.LOCK_LOST, f"lost lock {name!r}: it was not renewed within {ttl:g} s")
 
         renewal = asyncio.create_task(renew(), name=f"lock {name}")
-        self._attempt.at_end(renewal.cancel)
+        forget = self._attempt.at_end(renewal.cancel)
         try:
             yield number
         finally:
             renewal.cancel()
+            forget()
             with suppress(StoreUnavailable):  # it ends by itself
                 await self._broker.unlock(name, owner)
