@@ -117,13 +117,12 @@ class Line:
 
     async def ask(self, command: tuple[Any, ...]) -> Any:
         """Send a command and return its answer. Raises what redis-py raises."""
-        packed = pack_command(
-            command
-        )  # what cannot be written must not await an answer, which would be another's
+        # What cannot be written must not await an answer, which would be another's.
+        packed = pack_command(command)
         try:
             async with asyncio.timeout(self._connection.socket_timeout), self._turns:
                 if self.lost is not None:
-                    raise self.lost
+                    raise self.lost.with_traceback(None)  # without the frames of others who raised it
                 answer = asyncio.get_running_loop().create_future()
                 self._awaited.append(answer)
                 await write(self._connection, packed)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -20,12 +21,13 @@ class Question(Generic[R]):
         self._left = items
         self._said: list[R] = []
         self._error: Exception | None = None
+        self._raised_at: TracebackType | None = None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answer(self, said: R | Exception) -> None:
         """Take what was said to the next item."""
         if isinstance(said, Exception):
-            self._error = said
+            self._error, self._raised_at = said, said.__traceback__
         else:
             self._said.append(said)
         self._left -= 1
@@ -37,7 +39,7 @@ class Question(Generic[R]):
         if self._left:
             await self._ended
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(self._raised_at)  # without the frames of others who raised it
         return self._said
 
 
