@@ -322,3 +322,19 @@ async def test_what_was_kept_long_enough_is_removed_at_the_nodes_that_are_there(
         assert (await store.tasks(queue, JobState.CANCELLED, cursor=None, limit=5)).records == ()
     finally:
         await store.close()
+
+
+async def test_a_pool_whose_node_is_there_goes_on_though_another_is_lost(
+    loose: Cluster, tmp_path: Path
+) -> None:
+    async with working(loose.url) as (pipeline, crew):
+        await done(pipeline, Work(folder=str(tmp_path)))
+        next(node for node in loose.servers if node is not loose.home_of(CORE)).kill()
+        now = await insist(pipeline, Work(folder=str(tmp_path)))
+        later = await insist(pipeline, Work(folder=str(tmp_path)), delay=0.2)
+        await wait_until(
+            lambda: {one.job for one in marks(tmp_path, "done")} >= {now.id, later.id},
+            describe="both have run",
+            timeout=FAILOVER_S,
+        )
+        await wait_until(lambda: not crew.failing, describe="it is ready")
