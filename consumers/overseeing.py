@@ -28,7 +28,7 @@ class StoredDocuments:
         status = ParseStatus(wanted.status) if wanted.status in set(ParseStatus) else None
         query = overseeing.listed(status, wanted.name, wanted.tenant_id, _place(wanted.cursor))
         async with self._database.read() as sql:
-            found = list((await sql.execute(query.limit(limit + 1))).tuples())
+            found = [(row[0], row[1]) for row in await sql.execute(query.limit(limit + 1))]
             counts = await overseeing.counted(sql)
             rows = await self._rows(sql, found[:limit])
         last = found[limit - 1][0] if len(found) > limit else None
@@ -38,7 +38,7 @@ class StoredDocuments:
         """See the protocol."""
         query = overseeing.listed(None, "", None, None).where(Knowledge.id == document_id)
         async with self._database.read() as sql:
-            found = list((await sql.execute(query)).tuples())
+            found = [(row[0], row[1]) for row in await sql.execute(query)]
             if not found:
                 return None
             (row,) = await self._rows(sql, found)

@@ -8,6 +8,8 @@ from pipeline.http.documents import Part, Story
 
 QUEUES: Final = ("default", "postprocess", "multimodal", "summary", "question", "graph")
 """Where jobs of a document lie."""
+UNNEEDED: Final = "unneeded"
+"""How a stage stands that a complete document went without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +27,26 @@ def lines(story: Story, now: int) -> tuple[Line, ...]:
     """Return the timeline of a parse; what still runs goes up to now."""
     begun = [part for part in story.parts if part.started_at is not None]
     if not begun:
-        return tuple(Line(p.name, p.status, p.depth, None, None) for p in story.parts)
+        return tuple(Line(_short(p), p.status, p.depth, None, None) for p in story.parts)
     first = min(p.started_at or 0 for p in begun)
     last = max(_end(p, now) for p in begun)
-    return tuple(_line(part, first, last, now) for part in story.parts)
+    complete = story.document.status == "completed"
+    return tuple(
+        Line(_short(part), UNNEEDED if complete else part.status, part.depth, None, None)
+        if part.started_at is None
+        else _line(part, first, last, now)
+        for part in story.parts
+    )
 
 
 def _line(part: Part, first: int, last: int, now: int) -> Line:
-    if part.started_at is None:
-        return Line(part.name, part.status, part.depth, None, None)
-    end = _end(part, now)
-    return Line(
-        part.name, part.status, part.depth, bar(part.started_at, end, first, last), end - part.started_at
-    )
+    start, end = part.started_at or 0, _end(part, now)
+    return Line(_short(part), part.status, part.depth, bar(start, end, first, last), end - start)
+
+
+def _short(part: Part) -> str:
+    """Return the name of a part without the stage that it stands under."""
+    return part.name.partition(".")[2] or part.name if part.depth else part.name
 
 
 def _end(part: Part, now: int) -> int:

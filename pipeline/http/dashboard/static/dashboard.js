@@ -13,3 +13,4 @@ startLive(() => {
   showTimes();
   startPicking();
 });
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

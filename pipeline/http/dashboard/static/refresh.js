@@ -14,6 +14,7 @@ export async function refresh(address = location.href) {
     location.assign(answer.url);
     return false;
   }
+  if (answer.status === 404) return location.reload(); // what it was about is gone: say so
   if (!answer.ok) throw new Error(`${answer.status}`);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (document.getElementById("problem") && !fresh.getElementById("problem")) location.reload();
