@@ -69,9 +69,18 @@ class JobRecord:
 
 
 def happenings(text: str | None) -> tuple[Happening, ...]:
-    """Read a history as the stores keep it: JSON lists of when, what, error and worker. A newer version may know more."""
-    said = json.loads(text) if text else ()
-    return tuple(Happening(at, Happened(what), *more) for at, what, *more in said if what in _HAPPENED)
+    """Read a history as the stores keep it: JSON lists of when, what, error and worker. A newer version may know more;
+    of one that cannot be read, nothing is told.
+    """
+    try:
+        said = json.loads(text or "[]")
+        return tuple(
+            Happening(int(at), Happened(what), error, worker)
+            for at, what, error, worker in said
+            if what in _HAPPENED
+        )
+    except (ValueError, TypeError):
+        return ()
 
 
 _HAPPENED: Final = frozenset(Happened)

@@ -2,6 +2,7 @@
 
 import pytest
 from contracts.jobs import Scope
+from contracts.outcomes import Skip
 from contracts.states import JobState
 from pipeline import cursors
 from pipeline.backends.redis import listing
@@ -236,3 +237,27 @@ async def test_who_waits_for_a_job_asks_less_and_less_often(redis_server: RedisS
             await pipeline.wait(receipt.id, timeout=2)
     with redis_server.client() as client:
         assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 500
+
+
+async def test_a_history_that_somebody_spoilt_keeps_no_job_from_ending(store: RedisBroker) -> None:
+    for spoilt in ("{", '"x"', "[1]", '[[1, "failed", 2, 3, 4, 5]]', '{"a": 1}', "[]", "null"):
+        job = new()
+        await store.enqueue([job])
+        with shared().client() as client:
+            client.hset(f"sl:{{core}}:job:{job.job.id}", "history", spoilt)
+        record = await store.job(job.job.id)
+        assert record is not None
+        assert record.history == ()
+        assert await Hand(store).run(Skip("no")) is JobState.ARCHIVED
+        assert (await store.job(job.job.id)) is not None
+
+
+async def test_what_was_counted_before_hours_were_is_still_part_of_the_day(store: RedisBroker) -> None:
+    await store.enqueue([new()])
+    await Hand(store).run()
+    with shared().client() as client:
+        (key,) = client.scan_iter(match="sl:{core}:stats:default:*")
+        client.hset(str(key), "processed", 3)
+    (stat,) = [stat for stat in await store.queue_stats() if stat.name == "default"]
+    assert stat.processed == 4
+    assert sum(row.processed for row in await store.history(24)) == 1

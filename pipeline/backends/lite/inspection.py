@@ -76,10 +76,10 @@ def obstacles(snapshot: Snapshot, queue: str, job_id: str) -> Obstacles:
 
 def children(snapshot: Snapshot, parent_id: str, scope: Scope, limit: int) -> tuple[list[JobRecord], bool]:
     """Return children of a job in a scope, and whether there may be more."""
-    rows = snapshot.run(
-        "list_children", kind=scope.kind, scope=scope.id, parent=parent_id, limit=limit + 1, looks=LOOKS
-    ).fetchall()
-    return [job_record(row) for row in rows[:limit]], len(rows) > limit
+    which = {"kind": scope.kind, "scope": scope.id, "looks": LOOKS}
+    rows = snapshot.run("list_children", parent=parent_id, limit=limit + 1, **which).fetchall()
+    (unseen,) = snapshot.run("exceeds_looks", **which).fetchone()
+    return [job_record(row) for row in rows[:limit]], len(rows) > limit or unseen > 0
 
 
 def _stat(

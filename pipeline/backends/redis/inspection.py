@@ -17,6 +17,7 @@ COUNTED: Final = (
     "pending", "active", "scheduled", "retry", "archived", "completed", "cancelled",
     "processed", "failed", "cancelled_today", "paused", "latency_ms", "memory_usage_bytes",
 )  # fmt: skip
+TOLD: Final = frozenset({"processed", "failed", "cancelled"})
 ROUNDS: Final = 10
 """Scripts that look for children in one home, each at some hundred jobs."""
 
@@ -90,7 +91,8 @@ def _by_hour(found: Sequence[Sequence[str]], first_day: int) -> dict[int, dict[s
     for day, flat in enumerate(found, first_day):
         for name, number in fields(flat).items():
             what, _, hour = name.partition(":")
-            counts.setdefault(day * 24 + int(hour), {})[what] = int(number)
+            if hour.isdigit() and what in TOLD:
+                counts.setdefault(day * 24 + int(hour), {})[what] = int(number)
     return counts
 
 

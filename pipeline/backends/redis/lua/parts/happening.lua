@@ -8,7 +8,7 @@ end
 
 local function happened(id, what, error, worker)
   local key = P .. 'job:' .. id
-  local known = cjson.decode(call('HGET', key, 'history') or '[]')
+  local known = options(call('HGET', key, 'history') or '[]')
   known[#known + 1] = {now, what, shortened(error or ''), worker or ''}
   if #known > KEPT then table.remove(known, 1) end
   call('HSET', key, 'history', cjson.encode(known))
