@@ -150,10 +150,10 @@ class ProgressRow(BaseModel):
 class Options(BaseModel):
     """What the job was enqueued with. `timeout` and `retention` are in seconds."""
 
-    timeout: float | None
+    timeout: float | None = None
     retention: float
-    deadline: int | None
-    unique_key: str | None
+    deadline: int | None = None
+    unique_key: str | None = None
     scopes: list[str]
 
 

@@ -22,7 +22,12 @@ from pipeline.http.wire import Json
 
 log = structlog.get_logger(component="http")
 
-WORDS: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+WORDS: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
 
 KNOWN: Final[Mapping[type[Exception], tuple[int, str]]] = {
     UnknownNameError: (400, "unknown_name"),

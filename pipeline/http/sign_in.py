@@ -98,7 +98,9 @@ def give(request: Request, response: Response, token: str) -> None:
     )
 
 
-@router.post("/session", responses={401: {"model": ErrorBody}, 429: {"model": ErrorBody}, **documented(403)})
+@router.post(
+    "/session", responses={401: {"model": ErrorBody}, 429: {"model": ErrorBody}, **documented(400, 403)}
+)
 async def sign_in(
     request: Request, response: Response, desk: Annotated[Desk, Depends(desk_of)], said: Credentials
 ) -> SessionBody:

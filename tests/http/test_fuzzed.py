@@ -1,0 +1,106 @@
+"""Whatever is sent to the API, its answer is one that its description has, and never that the server failed."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from contracts.outcomes import Skip
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import booleans
+from pipeline.runtime import Pipeline
+from pipeline.store.engine import Database
+from pipeline.store.ledger import SqlLedger
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.http.conftest import document
+from tests.http.test_rights import GUARDED, OPEN
+from tests.support.backends import BACKENDS
+from tests.support.commands import start_streamlane, streamlane
+from tests.support.hand import Hand
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+CHECKS: Any = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+SOME = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+REAL: dict[str, Any] = {"queue": "default", "id": 1, "kind": "knowledge", "action": "run_now"}
+"""What leads past the first look at a path. `task_id` is added to it."""
+
+
+@pytest.fixture(params=list(BACKENDS))
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The API in a process of its own, over some jobs; where it is, and a key that opens all of it."""
+    folder = tmp_path / "data"
+    server = RedisServer().start() if request.param == "redis" else None
+    env = {"STREAMLANE_REDIS_URL": server.url} if server else {}
+    rights = [f"--capability={name}" for name in ("system_runtime_manage", "system_audit_read")]
+    made = streamlane("keys", "create", "--name=fuzz", "--json", *rights, data_dir=folder, env=env)
+    jobs = asyncio.run(some_jobs(folder, server.url if server else None))
+    process = start_streamlane("api", "--port=0", data_dir=folder, env=env, log=tmp_path / "log")
+    try:
+        address = asyncio.run(listening(tmp_path / "log"))
+        REAL["task_id"] = jobs
+        yield address, made.json["key"]
+    finally:
+        process.terminate()
+        process.wait(10)
+        if server:
+            server.close()
+
+
+async def some_jobs(folder: Path, url: str | None) -> str:
+    """Leave a waiting job, and one that died and whose death is recorded; return the id of the latter."""
+    async with Pipeline.open(data_dir=folder, redis_url=url) as pipeline:
+        dead = await pipeline.enqueue(document())
+        hand = Hand(pipeline.broker)
+        await hand.settle(await hand.take_one(), Skip("no use"))
+        await pipeline.enqueue(document())
+        database = Database.open(f"sqlite:///{folder}/streamlane.db")
+        await SqlLedger(database).record_deaths(await pipeline.broker.dead_letters(["default"], 10))
+        await database.close()
+    return dead.id
+
+
+async def listening(log: Path) -> str:
+    found = await wait_until(
+        lambda: re.search(r"http://[\d.:]+/", log.read_text()), describe="the API listens", timeout=30
+    )
+    return found.group().rstrip("/")
+
+
+def test_whatever_is_sent_is_answered_as_described(served: tuple[str, str]) -> None:
+    described = schemathesis.openapi.from_url(f"{served[0]}/openapi.json")
+    # what deletes comes last, for the rest to have something to find
+    for method, path in sorted(OPEN | set(GUARDED), key=lambda one: ("GET POST DELETE".find(one[0]), one[1])):
+        fuzz(described[path][method], {"X-API-Key": served[1]})
+
+
+def fuzz(endpoint: Any, headers: dict[str, str]) -> None:
+    fine, wrong = (endpoint.as_strategy(generation_mode=mode) for mode in GenerationMode)
+
+    @SOME
+    @given(case=fine | wrong, there=booleans())
+    def send(case: Case[Any], there: bool) -> None:
+        if there:
+            case.path_parameters |= {name: REAL[name] for name in case.path_parameters if name in REAL}
+        case.call_and_validate(headers=headers, checks=CHECKS)
+
+    send()
