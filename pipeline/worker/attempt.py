@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -32,6 +33,7 @@ class Attempt:
 
     def __init__(self, delivery: Delivery, still_there: Callable[["Attempt"], None], grace_s: float) -> None:
         self.delivery = delivery
+        self._taken_at = time.monotonic()
         self.job: Job | None = None
         self.key = _key(delivery)
         self.limit_s: float | None = None
@@ -45,6 +47,10 @@ class Attempt:
         self._handler: asyncio.Task[object] | None = None
         self._cancels = 0
         self._endings: list[Callable[[], object]] = []
+
+    def now(self) -> int:
+        """Return the time on the store's clock, ms since the epoch, as far as the claim and our own clock since tell."""
+        return self.delivery.claimed_at + round((time.monotonic() - self._taken_at) * 1000)
 
     def tell(self, reason: Told, why: str = "") -> None:
         """Tell the handler to stop, again if need be. One that has not started will not start."""

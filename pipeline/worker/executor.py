@@ -14,7 +14,6 @@ from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.broker import Broker, Delivery, Settlement
 from pipeline.client import Origin, Producer
-from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.failure import describe, stack
 from pipeline.handlers import Context, Handler, HandlerTable
@@ -82,7 +81,7 @@ class Executor:
         """Make one attempt. Raises nothing but a cancellation from outside."""
         try:
             job = self._decode(attempt)
-            handler, payload = self._recognise(attempt.delivery, job)
+            handler, payload = self._recognise(attempt, job)
             self._in_time(attempt, job)
             if job.crashes >= SUSPECT_CRASHES:
                 await self._isolate(attempt, job)
@@ -110,23 +109,24 @@ class Executor:
         except PoisonError as error:
             raise Settled(poison(delivery, str(error))) from None
         except UnknownVersionError as error:
-            raise Settled(self._unread(delivery, str(error))) from None
+            raise Settled(self._unread(attempt, str(error))) from None
         return attempt.job
 
-    def _unread(self, delivery: Delivery, problem: str) -> Settlement:
+    def _unread(self, attempt: Attempt, problem: str) -> Settlement:
         """A newer worker may read it: it waits, its record untouched, and we remember since when."""
         if len(self._unreadable) >= REMEMBERED:
             self._unreadable.clear()
-        now = now_ms()
+        delivery, now = attempt.delivery, attempt.now()
         if now - self._unreadable.setdefault(delivery.job_id, now) >= self._unknown_limit_ms:
             return poison(delivery, f"nobody could read it: {problem}")
         return Settlement(delivery, JobState.SCHEDULED, delay_ms=self._unknown_snooze_ms, error=problem)
 
-    def _recognise(self, delivery: Delivery, job: Job) -> tuple[Handler, JobPayload]:
+    def _recognise(self, attempt: Attempt, job: Job) -> tuple[Handler, JobPayload]:
+        delivery = attempt.delivery
         handler = self._handlers.get(job.type)
         if handler is None or job.payload_version > handler.payload.spec.version:
             snooze_ms, limit_ms = self._unknown_snooze_ms, self._unknown_limit_ms
-            raise Settled(unknown(delivery, job, snooze_ms=snooze_ms, limit_ms=limit_ms, now=now_ms()))
+            raise Settled(unknown(delivery, job, snooze_ms=snooze_ms, limit_ms=limit_ms, now=attempt.now()))
         try:
             return handler, handler.payload.decode(job.data)
         except Exception as error:  # noqa: BLE001 - a validator of the payload may raise anything
@@ -150,7 +150,7 @@ class Executor:
         """Jobs that were there when workers died run one at a time, so that the guilty one takes no innocent along."""
         if self._suspect is not None:
             later = Snooze(SUSPECT_SNOOZE_S)
-            raise Settled(settle(attempt.delivery, job, later, delay=self._backoff, now=now_ms()))
+            raise Settled(settle(attempt.delivery, job, later, delay=self._backoff, now=attempt.now()))
         self._suspect = attempt
         await asyncio.sleep(0)  # those claimed together with it are put off first
         await self._ends.settlements.confirmed()
@@ -197,7 +197,7 @@ class Executor:
 
     def _decide(self, attempt: Attempt, job: Job, said: object) -> End:
         """Return what counts, whatever was said: an attempt without an end would pass for a lost worker."""
-        delay, now = self._delay(job), now_ms()
+        delay, now = self._delay(job), attempt.now()
         try:
             return decide(attempt, job, said, delay=delay, now=now)
         except Exception as error:  # noqa: BLE001 - whatever an outcome holds that no outcome should

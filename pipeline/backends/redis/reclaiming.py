@@ -11,7 +11,6 @@ from pipeline.backends.redis.keys import Keys
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
 from pipeline.broker import Reclaimed, ReclaimPolicy
-from pipeline.clock import now_ms
 from pipeline.settle import lost
 
 AT_ONCE: Final = 64
@@ -27,9 +26,9 @@ async def reclaim(
     while len(taken) < policy.limit:
         most = min(policy.limit - len(taken), AT_ONCE)
         said = await server.run(script("list_stale"), keys.prefix(name), policy.lease_ms, most, *queues)
-        found = list(zip(*[iter(said)] * 7, strict=True))
+        now, found = int(said[0]), list(zip(*[iter(said[1:])] * 7, strict=True))
         if stale := [one for one in found if one[3]]:
-            taken += await _take(server, keys, name, stale, policy)
+            taken += await _take(server, keys, name, stale, policy, now)
         for queue, entry, consumer, *_ in (one for one in found if not one[3]):
             log.error(
                 "a job is lost: somebody deleted its entry while a worker had it",
@@ -41,11 +40,11 @@ async def reclaim(
 
 
 async def _take(
-    server: Server, keys: Keys, name: str, stale: Sequence[Sequence[str]], policy: ReclaimPolicy
+    server: Server, keys: Keys, name: str, stale: Sequence[Sequence[str]], policy: ReclaimPolicy, now: int
 ) -> list[Reclaimed]:
     args: list[str] = []
     for queue, entry, consumer, job_id, kind, opts, _told in stale:
-        fate = lost({"id": job_id, "type": kind, "opts": opts}, queue, policy=policy, now=now_ms())
+        fate = lost({"id": job_id, "type": kind, "opts": opts}, queue, policy=policy, now=now)
         text = encode_options(fate.job) if fate.job else ""
         args += [queue, entry, consumer, job_id, str(fate.state), text, str(fate.reason or ""), fate.error]
     said = await server.run(script("reclaim_jobs"), keys.prefix(name), keys.control, policy.lease_ms, *args)

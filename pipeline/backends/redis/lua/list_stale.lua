@@ -4,9 +4,9 @@
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  lease ms  ARGV[2]  at most so many
 -- ARGV[3…] the queues of the home
--- returns  seven a delivery: queue, entry, consumer, id (empty: somebody deleted the entry), type, opts, told to cancel (1 or 0)
+-- returns  now; then seven a delivery: queue, entry, consumer, id (empty: somebody deleted the entry), type, opts, told to cancel (1 or 0)
 -- parts    common
-local lease, left, stale, room = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, 1048576
+local lease, left, stale, room = tonumber(ARGV[1]), tonumber(ARGV[2]), {int(now)}, 1048576
 local meta = fields(P .. 'meta', 'reclaimed_at', 'quiet_until')
 local last, quiet = tonumber(meta.reclaimed_at or '0'), tonumber(meta.quiet_until or '0')
 if now < last or now > last + math.floor(lease / 2) or quiet > now + lease then quiet = now + lease end
