@@ -1,0 +1,178 @@
+"""The dashboard as its visitors' browsers talk to it: who may see it, and what no form may do."""
+
+import re
+
+import pytest
+from contracts.outcomes import Skip
+from contracts.payloads.agents import AgentRun
+from contracts.states import JobState
+from pipeline.errors import StoreUnavailable
+from pipeline.store import people
+
+from tests.http.conftest import document
+from tests.support.hand import Hand
+
+PASSWORD = "correct horse"
+PAGES = ["/", "/queues/agent", "/jobs/j", "/dead", "/workers", "/documents", "/audit", "/find?id=j"]
+
+
+@pytest.fixture(autouse=True)
+async def ann(database, monkeypatch):
+    monkeypatch.setattr(people, "COST", 2**4)
+    async with database.transaction() as sql:
+        await people.add(sql, "ann", people.hashed(PASSWORD))
+
+
+async def enter(client, password=PASSWORD, back="/"):
+    return await client.post("/sign-in", data={"name": "ann", "password": password, "back": back})
+
+
+@pytest.fixture
+async def token(client) -> str:
+    """Sign in; return what a form of the session carries."""
+    await enter(client)
+    page = (await client.get("/")).text
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_stranger_is_asked_who_it_is_and_comes_back_to_the_page(client, page):
+    answer = await client.get(page)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/sign-in?back=/")
+    assert "Sign in" in (await client.get(answer.headers["location"])).text
+
+
+@pytest.mark.parametrize(
+    "back", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
+)
+async def test_nobody_is_led_to_another_site(client, back):
+    assert (await enter(client, back=back)).headers["location"] == "/"
+    assert (await client.get("/preferences", params={"lang": "ru", "back": back})).headers["location"] == "/"
+
+
+async def test_a_wrong_password_is_refused_in_the_language_of_the_visitor(client):
+    client.headers["accept-language"] = "ru"
+    answer = await enter(client, "guess")
+    assert answer.status_code == 401
+    assert "Неверное имя или пароль." in answer.text
+    assert 'value="ann"' in answer.text
+    assert "guess" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/queues/agent/pause", "/queues/agent/jobs", "/jobs/j", "/dead", "/scopes/tenant/1/cancel", "/sign-out"],
+)
+async def test_a_form_without_the_token_of_the_session_changes_nothing(client, pipeline, token, path):
+    answer = await client.post(
+        path, data={"csrf_token": "guess", "action": "all:delete", "state": "archived"}
+    )
+    assert answer.status_code == 403
+    assert "this form is from another session" in answer.text
+    assert not any(stat.paused for stat in await pipeline.inspector.queues())
+    assert (await client.get("/")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/queues/nope", 404),
+        ("/jobs/nope", 404),
+        ("/documents/nope", 404),
+        ("/queues/agent?cursor=made-up", 200),
+        ("/queues/agent?state=nope", 200),
+        ("/queues/agent?scope=x", 200),
+        ("/queues/agent?tenant=x&type=%00", 200),
+        ("/dead?cursor=x&reason=nope&tenant=99999999999999999999999", 200),
+        ("/documents?status=nope&tenant=999999999999999999999999&cursor=.", 200),
+        ("/audit?cursor=99999999999999999999", 200),
+        ("/find?id=%00%ff", 404),
+        ("/static/x/nope.js", 404),
+    ],
+)
+async def test_an_address_that_leads_nowhere_says_so_on_a_page(client, token, path, status):
+    answer = await client.get(path)
+    assert answer.status_code == status
+    assert "text/html" in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("action", ["", "explode", "all:", "all:explode"])
+async def test_an_action_that_does_not_exist_is_refused(client, token, action):
+    form = {"csrf_token": token, "action": action, "state": "archived", "id": "1"}
+    for path in ("/queues/agent/jobs", "/queues/agent/jobs/confirm", "/dead", "/dead/confirm"):
+        assert (await client.post(path, data=form)).status_code == 400
+
+
+async def test_a_filter_that_cannot_be_read_never_acts_on_all(client, pipeline, token):
+    receipt = await pipeline.enqueue(document())
+    form = {"csrf_token": token, "action": "all:cancel", "state": "pending", "tenant": "1", "scope": "x:1"}
+    assert (await client.post("/queues/default/jobs", data=form)).status_code == 400
+    assert (await pipeline.inspector.job(receipt.id)).state is JobState.PENDING
+
+
+async def test_a_bulk_action_goes_page_by_page_and_says_what_truly_happened(client, pipeline, token, audited):
+    hand = Hand(pipeline.broker)
+    for n in range(3):
+        await pipeline.enqueue(run(n))
+    for delivery in await hand.take(3, "agent"):
+        await hand.settle(delivery, Skip("no"))
+    form = {"csrf_token": token, "action": "all:delete", "state": "archived"}
+    question = await client.post("/queues/agent/jobs/confirm", data=form)
+    assert "Delete 3 jobs?" in question.text
+    answer = await client.post("/queues/agent/jobs", data=form)
+    assert "3 deleted" in (await client.get(answer.headers["location"])).text
+    assert "3 deleted" not in (await client.get("/queues/agent")).text
+    assert next((deed.action, deed.outcome) for deed in await audited()) == (
+        "system.queue_tasks_deleted",
+        "success",
+    )
+
+
+async def test_two_who_act_at_once_learn_who_was_faster(client, pipeline, token):
+    receipt = await pipeline.enqueue(document())
+    form = {"csrf_token": token, "action": "delete"}
+    answer = await client.post(f"/jobs/{receipt.id}", data=form)
+    assert "left alone" in (await client.get(answer.headers["location"])).text
+
+
+async def test_what_was_done_is_told_once_and_a_forged_telling_is_ignored(client, token):
+    for forged in ("x", '{"deleted": "<b>"}', "[]", '{"nope": 1}', '{"n": {}}', '{"paused": {"a": 1}}'):
+        client.cookies.set("streamlane_said", forged)
+        answer = await client.get("/")
+        assert answer.status_code == 200
+        assert "<b>" not in answer.text
+
+
+async def test_the_pages_keep_the_payload_to_themselves(client, pipeline, token):
+    receipt = await pipeline.enqueue(document(file_name="secret-name.pdf"))
+    page = (await client.get(f"/jobs/{receipt.id}")).text
+    assert "k1" in page
+    assert "secret-name" not in page
+
+
+async def test_static_files_are_kept_for_ever_under_their_version_only(client, token):
+    page = (await client.get("/")).text
+    css = re.search(r'href="(/static/[^"]+\.css)"', page)
+    assert css is not None
+    assert "immutable" in (await client.get(css[1])).headers["cache-control"]
+    assert (await client.get("/static/x/..%2ftexts.py")).status_code == 404
+    other = await client.get("/static/old/dashboard.css")
+    assert (other.status_code, other.headers["cache-control"]) == (200, "no-cache")
+
+
+async def test_a_store_that_is_away_is_a_page_too(pipeline, client, token, monkeypatch):
+    async def away():
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(pipeline.inspector, "queues", away)
+    answer = await client.get("/")
+    assert answer.status_code == 503
+    assert "The store does not answer" in answer.text
+    assert (await client.get("/audit")).status_code == 200
+
+
+def run(number: int) -> AgentRun:
+    return AgentRun(tenant_id=1, agent_id="a", session_id=f"s{number}", message_id=f"m{number}")
