@@ -1,7 +1,7 @@
 """Says that something changed, so that a page asks anew: server-sent events without any content of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from hashlib import sha256
 from typing import Annotated, Final
 
@@ -82,7 +82,7 @@ def _watch(request: Request, desk: Desk) -> Watch:
     return watch
 
 
-async def events(watch: Watch, topic: str, look_s: float = LOOK_S) -> AsyncIterator[str]:
+async def events(watch: Watch, topic: str, look_s: float = LOOK_S) -> AsyncGenerator[str]:
     """Yield what is sent: `changed` after each change, a comment when there is none for long."""
     loop = asyncio.get_running_loop()
     end, said, before = loop.time() + LONGEST_S, loop.time(), ""

@@ -17,7 +17,7 @@ from pipeline.http import steering
 from pipeline.http.dashboard.filters import Filters
 from pipeline.http.dashboard.frame import Frame, PageRoute, Visit, back_with
 from pipeline.http.errors import Problem
-from pipeline.records import JobRecord, TaskFilter
+from pipeline.records import ANY, JobRecord, TaskFilter
 
 BATCH: Final = 100
 SAMPLE: Final = 5
@@ -112,9 +112,13 @@ async def ask_queue(visit: Visit, name: str) -> Response:
     form = await form_of(visit)
     wish = Wish.read(name, form)
     found, at_least = await _found(visit, wish)
+    count = len(found)
+    if at_least and wish.match == ANY:
+        stats = await visit.desk.inspector.queues()
+        count, at_least = next(getattr(s, wish.state.value) for s in stats if s.name == wish.queue), False
     sample = [(record.job.type, record.job.id) for record in found]
     key, grave = wish.action.value, wish.action is not Action.RUN_NOW
-    question = Question(key, {"n": len(found)}, len(found), at_least, sample, grave)
+    question = Question(key, {"n": count}, count, at_least, sample, grave)
     return await ask(visit, question, form, back(visit, form, f"/queues/{name}"))
 
 
