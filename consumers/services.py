@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.database import database_url
+from consumers.database import database_url, refuse_another
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
 from consumers.knowledge.search import SearchStore
@@ -55,6 +55,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         await database.close()
 
     try:
+        await refuse_another(pipeline, database)
         yield Services(
             settings=settings,
             database=database,

@@ -359,6 +359,11 @@ class Broker(Protocol):
     async def unlock(self, name: str, owner: str) -> bool:
         """Give a place back; False when it was not ours (any more)."""
 
+    # Remembering
+
+    async def remember(self, name: str, value: str, *, anew: bool = False) -> str:
+        """Keep `value` under this name if nothing is there yet, or `anew`; return what is there now."""
+
     # Control
 
     def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:

@@ -294,8 +294,16 @@ def remove_admin(name: AdminName, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    as_json: AsJson = False,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt", help="Let the queue belong to this database: its former one is gone for good."
+        ),
+    ] = False,
+) -> None:
     """Print the settings and look whether everything works. Exit 1 when something does not."""
     from consumers.commands.doctor import doctor
 
-    run(doctor(as_json), as_json=as_json)
+    run(doctor(as_json, adopting=adopt), as_json=as_json)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from consumers.services import Services
 
 LOW_DISK_MB: Final = 500
+ADOPTED: Final = "what still waits for documents of the former one ends without them; stop the processes that have that one open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Finding:
     advice: str = ""
 
 
-async def doctor(as_json: bool) -> int:
-    """Print the settings and what was found; return the exit code."""
+async def doctor(as_json: bool, *, adopting: bool) -> int:
+    """Print the settings and what was found; return the exit code. `adopting`: first let the queue belong to this database."""
     settings = Settings.read()
     findings = [_python(), await _room(settings)]
     async with AsyncExitStack() as opened:
@@ -41,7 +42,7 @@ async def doctor(as_json: bool) -> int:
         except StoreUnavailable as error:
             findings.append(_absent(error))
         else:
-            findings += [await _queue(pipeline), *await _documents(opened, pipeline)]
+            findings += [await _queue(pipeline), *await _documents(opened, pipeline, adopting=adopting)]
     well = all(finding.well for finding in findings)
     if as_json:
         emit(
@@ -95,13 +96,19 @@ def _absent(error: StoreUnavailable) -> Finding:
     )
 
 
-async def _documents(opened: AsyncExitStack, pipeline: Pipeline) -> list[Finding]:
+async def _documents(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bool) -> list[Finding]:
     if KNOWLEDGE.absent:
         return [Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how)]
+    from consumers.database import adopt, open_database
     from consumers.services import open_services
 
+    adopted = []
+    if adopting:
+        async with open_database(pipeline.settings) as database:
+            await adopt(pipeline, database)
+            adopted = [Finding("adopted", True, f"the queue belongs to {database.url.database} now", ADOPTED)]
     services = await opened.enter_async_context(open_services(pipeline))
-    return [await _outbox(services), await _model(services), _pictures()]
+    return [*adopted, await _outbox(services), await _model(services), _pictures()]
 
 
 async def _room(settings: Settings) -> Finding:

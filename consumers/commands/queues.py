@@ -160,10 +160,10 @@ async def _documents(pipeline: Pipeline, records: Sequence[JobRecord]) -> Mappin
     about = {r.job.id: scope.id for r in records for scope in r.job.scopes if scope.kind == "knowledge"}
     if not about or KNOWLEDGE.absent:
         return {}
+    from consumers.database import open_database  # whichever it is: another knows none of them
     from consumers.knowledge.fates import sources_of
-    from consumers.services import open_services
 
-    async with open_services(pipeline) as services, services.database.read() as sql:
+    async with open_database(pipeline.settings) as database, database.read() as sql:
         paths = await sources_of(sql, list(set(about.values())))
     return {job_id: paths[ident] for job_id, ident in about.items() if ident in paths}
 

@@ -2,7 +2,7 @@
 
 from consumers.api import FIRST_ADMIN, api_of, first_password, listening, stop_asked
 from consumers.commands.terminal import OK, say
-from consumers.database import open_database
+from consumers.database import open_database, refuse_another
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS
 from pipeline import Database, Pipeline
@@ -36,10 +36,11 @@ async def api(host: str, port: int) -> int:
         async with (
             Pipeline.open() as pipeline,
             open_database(pipeline.settings) as database,
-            listening(api_of(pipeline, database), host, port) as address,
         ):
-            await _introduce(address, database)
-            await asked.wait()
+            await refuse_another(pipeline, database)
+            async with listening(api_of(pipeline, database), host, port) as address:
+                await _introduce(address, database)
+                await asked.wait()
     return OK
 
 

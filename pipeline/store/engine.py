@@ -14,13 +14,14 @@ from typing import Any, Final, Self
 from weakref import WeakSet
 
 from aiosqlite import Connection
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, Engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
 from pipeline.room import is_full
+from pipeline.store.tables import database_identity
 from pipeline.store.visits import VisitedConnection
 
 BUSY_S: Final = 30.0
@@ -84,6 +85,11 @@ class Database:
                 yield session
             finally:
                 await _close(session)
+
+    async def identity(self) -> str:
+        """Return the id that this database got from its migrations. Raises StoreUnavailable."""
+        async with self.read() as session:
+            return str((await session.execute(select(database_identity.c.id))).scalar_one())
 
     async def close(self) -> None:
         """Close every connection; running transactions are the caller's to end first."""

@@ -1,10 +1,16 @@
-"""Tables of the ledger: jobs that wait to be sent, and deaths. Times are milliseconds since the epoch."""
+"""Tables of the ledger: jobs that wait to be sent, and deaths; and which database this is. Times are milliseconds since the epoch."""
 
 from typing import Final
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Table, Text
 
 metadata: Final = MetaData()
+
+database_identity: Final = Table(
+    "database_identity",
+    metadata,
+    Column("id", String(32), primary_key=True),  # one row, made by the migration
+)
 
 outbox: Final = Table(
     "outbox",

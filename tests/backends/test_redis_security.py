@@ -66,6 +66,7 @@ async def use_everything(store: Broker) -> None:
     assert await store.unlock("page", "me")
     await store.pause("low")
     await asyncio.wait_for(heard.wait(), 5)
+    assert await store.remember("place", "here") == "here"
     assert len(await store.queue_stats()) > 5
     assert await store.has_queued(TENANT)
     assert await store.queued_ids("tenant") == {"7"}

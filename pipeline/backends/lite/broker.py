@@ -17,6 +17,7 @@ from pipeline.backends.lite import (
     dead_letters,
     inspection,
     locks,
+    memory,
     steering,
 )
 from pipeline.backends.lite.claiming import Turns, claim
@@ -268,6 +269,12 @@ class LiteBroker:
 
     async def unlock(self, name: str, owner: str) -> bool:
         return await self.writer.submit(partial(locks.unlock, name=name, owner=owner))
+
+    async def remember(self, name: str, value: str, *, anew: bool = False) -> str:
+        known = None if anew else await self.reader.run(partial(memory.recall, name=name))
+        if known is None:
+            known = await self.writer.submit(partial(memory.remember, name=name, value=value, anew=anew))
+        return known
 
     def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._watch()

@@ -12,7 +12,7 @@ from pipeline.backends.lite.statements import schema
 from pipeline.errors import ConfigurationError, StoreUnavailable
 
 APPLICATION_ID: Final = 0x534C4A51  # "SLJQ"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 OLDEST_SQLITE: Final = (3, 35, 0)
 CACHE_KB: Final = 16_384
 REMOTE: Final = frozenset(

@@ -113,6 +113,11 @@ CREATE TABLE stats (
     PRIMARY KEY (hour, queue)
 ) WITHOUT ROWID;
 
+CREATE TABLE remembered (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE paused (queue TEXT PRIMARY KEY) WITHOUT ROWID;
 
 CREATE TABLE workers (

@@ -236,6 +236,14 @@ class RedisBroker:
     async def unlock(self, name: str, owner: str) -> bool:
         return await locks.unlock(self._server, self._keys, name, owner)
 
+    async def remember(self, name: str, value: str, *, anew: bool = False) -> str:
+        place = (self._keys.remembered, name)
+        known = None if anew else await self._server.call("HGET", *place)
+        if known is None:
+            await self._server.call("HSET" if anew else "HSETNX", *place, value)
+            known = await self._server.call("HGET", *place)
+        return str(known)
+
     def on_signal(self, listener: Callable[[], None]) -> Callable[[], None]:
         return self._control.add("signal", listener)
 

@@ -21,6 +21,7 @@ the job's hash otherwise. Lua builds the keys of single jobs from the prefix by 
     ns:{home}:meta                  HASH    rooted, head, reclaimed_at, quiet_until, swept
     ns:{lock:<name>}                HASH    owner → number and expiry; with a TTL
     ns:{workers}                    HASH    worker → its last heartbeat  ns:{workers}:until  ZSET  worker → expiry
+    ns:{remembered}                 HASH    name → what was to be remembered of it
     ns:probe                        STRING  written by readiness checks; with a TTL
     ns:control:<database>           channel signal (cancel, pause, resume), due (an earlier head)
 """
@@ -48,6 +49,11 @@ class Keys:
     def lock(self, name: str) -> str:
         """Return the hash of a lock."""
         return f"{self.namespace}:{{lock:{name}}}"
+
+    @property
+    def remembered(self) -> str:
+        """What is remembered for the whole namespace."""
+        return f"{self.namespace}:{{remembered}}"
 
     @property
     def probe(self) -> str:

@@ -1,0 +1,1 @@
+SELECT value FROM remembered WHERE name = :name
