@@ -12,7 +12,7 @@ from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
 from pipeline.broker import CancelOutcome, Retention, ScopeCancel
 
-AT_ONCE: Final = 64
+AT_ONCE: Final = 96
 FENCE_MS: Final = Retention().fence_ms
 
 

@@ -25,13 +25,13 @@ end
 
 local function stop(job_type, id)
   local key = P .. 'job:' .. id
-  local hash = fields(key, 'state', 'queue', 'entry', 'opts', 'rerun')
+  local hash = fields(key, 'state', 'queue', 'entry', 'type', 'data', 'opts', 'named', 'rerun')
   local body = hash.entry and read_entry(hash.queue, hash.entry) or hash
   room = room - #(body.data or '')
   if (tonumber(options(body.opts or '').root_at) or 0) > cut then return end
   local final = (hash.rerun and cjson.decode(hash.rerun).root_at or 0) <= cut
   if WAITING[hash.state] then
-    finish(withdraw(id), {state = 'cancelled', final = final}, channel)
+    finish(withdraw(id, hash, body), {state = 'cancelled', final = final}, channel, hash)
     cancelled[#cancelled + 1] = id
   elseif hash.state == 'active' then
     call('HSET', key, 'cancel', '1')

@@ -70,9 +70,9 @@ local function finish(job, how, channel, hash)
   local reason = how.state == 'archived' and how.reason or '' -- a cancel says nothing of what it forestalled
   if how.state == 'archived' then write_dead(job, reason, how.error) end
   call('HSET', key, 'queue', job.queue, 'state', how.state, 'ended_at', int(now), 'reason', reason,
-    'error', how.error or '', 'type', job.type, 'data', job.data, 'opts', job.opts)
+    'error', how.error or '', 'type', job.type, 'data', job.data, 'opts', job.opts,
+    unpack(how.state ~= 'completed' and {'history', history_with(job.id, how.state, how.error, how.worker)} or {}))
   call('HDEL', key, 'entry', 'due_at', 'consumer', 'cancel', 'rerun')
-  if how.state ~= 'completed' then happened(job.id, how.state, how.error, how.worker) end
   call('ZADD', P .. 'q:' .. job.queue .. ':' .. how.state, int(now), job.id)
   if how.state == 'completed' then call('ZADD', P .. 'expiring', int(now + how.kept_ms), job.id) end
   return how.state

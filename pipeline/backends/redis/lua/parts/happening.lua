@@ -6,10 +6,14 @@ local function shortened(text)
   return string.gsub(string.sub(text, 1, ERROR_BYTES - #CUT), '[\192-\255][\128-\191]*$', '') .. CUT
 end
 
-local function happened(id, what, error, worker)
-  local key = P .. 'job:' .. id
-  local known = options(call('HGET', key, 'history') or '[]')
+local function history_with(id, what, error, worker)
+  local text = call('HGET', P .. 'job:' .. id, 'history')
+  local known = text and options(text) or {}
   known[#known + 1] = {now, what, shortened(error or ''), worker or ''}
   if #known > KEPT then table.remove(known, 1) end
-  call('HSET', key, 'history', cjson.encode(known))
+  return cjson.encode(known)
+end
+
+local function happened(id, what, error, worker)
+  call('HSET', P .. 'job:' .. id, 'history', history_with(id, what, error, worker))
 end

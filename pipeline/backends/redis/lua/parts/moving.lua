@@ -80,12 +80,11 @@ local function to_waiting(job, state, due, channel)
   publish_due(channel, due)
 end
 
--- Take a waiting job from where it waits and return it.
-local function withdraw(id)
-  local hash = fields(P .. 'job:' .. id, 'queue', 'state', 'entry', 'type', 'data', 'opts')
-  local body = hash
+-- Take a waiting job from where it waits and return it. hash and body, of whoever has read them already.
+local function withdraw(id, hash, body)
+  hash = hash or fields(P .. 'job:' .. id, 'queue', 'state', 'entry', 'type', 'data', 'opts')
+  body = body or hash.entry and read_entry(hash.queue, hash.entry) or hash
   if hash.state == 'pending' then
-    body = read_entry(hash.queue, hash.entry) or {}
     drop_entry(hash.queue, hash.entry)
   else
     call('ZREM', P .. 'q:' .. hash.queue .. ':' .. hash.state, id)
