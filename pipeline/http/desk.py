@@ -29,8 +29,8 @@ class Belonging(StrEnum):
 class Business(Protocol):
     """What a cancel means to whoever the jobs work for. Their jobs are the caller's to cancel afterwards."""
 
-    async def cancel_document(self, tenant_id: int, knowledge_id: str) -> Belonging:
-        """Cancel the parse of a document of this tenant. Raises StoreUnavailable."""
+    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> Belonging:
+        """Cancel the parse of a document of this tenant, None: of whatever tenant. Raises StoreUnavailable."""
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
         """Cancel the parses of all documents of a knowledge base; return the ids of its documents.

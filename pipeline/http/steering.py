@@ -163,22 +163,26 @@ async def act(desk: Desk, record: JobRecord, action: Action) -> tuple[Effect, bo
 
 async def cancel_scope(request: Request, principal: Principal, scope: Scope) -> ScopeCancel:
     """Cancel what a scope has, and what its jobs would still enqueue; with documents, these too."""
-    desk, (kind, ident) = desk_of(request), (scope.kind, scope.id)
-    async with recorded(request, principal, SCOPE_CANCELLED, (kind, ident)) as entry:
-        if kind == "knowledge_base":
-            done = await desk.inspector.cancel_knowledge_base(
-                ident
-            )  # first, so that nothing of it starts meanwhile
-            documents = set(await desk.business.cancel_base(ident)) if desk.business else set()
-            if documents and (left := documents & await desk.inspector.queued_ids("knowledge")):
-                more = await desk.inspector.cancel_knowledge_base(ident, knowledge_ids=sorted(left))
-                done = ScopeCancel(
-                    more.cut, (*done.cancelled, *more.cancelled), (*done.signalled, *more.signalled)
-                )
+    desk, target = desk_of(request), (scope.kind, scope.id)
+    async with recorded(request, principal, SCOPE_CANCELLED, target) as entry:
+        if scope.kind == "knowledge_base":
+            done = await _cancel_base(desk, scope.id)
         else:
-            done = await desk.inspector.cancel_scope(kind, ident)
+            if scope.kind == "knowledge" and desk.business is not None:
+                await desk.business.cancel_document(None, scope.id)
+            done = await desk.inspector.cancel_scope(scope.kind, scope.id)
         entry.details |= {"cancelled": str(len(done.cancelled)), "signalled": str(len(done.signalled))}
     return done
+
+
+async def _cancel_base(desk: Desk, ident: str) -> ScopeCancel:
+    """Its jobs first, so that nothing of it starts while its documents, which may be many, are cancelled."""
+    done = await desk.inspector.cancel_knowledge_base(ident)
+    documents = await desk.business.cancel_base(ident) if desk.business else ()
+    if not documents:
+        return done
+    more = await desk.inspector.cancel_knowledge_base(ident, documents)
+    return ScopeCancel(more.cut, (*done.cancelled, *more.cancelled), (*done.signalled, *more.signalled))
 
 
 async def set_paused(request: Request, principal: Principal, queue: str, *, paused: bool) -> None:

@@ -101,6 +101,12 @@ async def test_a_cancelled_base_takes_its_documents_along_and_is_still_deleted(
     assert (await pipeline.inspector.job(deleting)).state is JobState.PENDING
 
 
+async def test_a_cancelled_scope_of_a_document_takes_the_document_along(operator, register_one, status):
+    knowledge, _ = await register_one("a.txt")
+    assert (await operator.post(f"{BASE}/scopes/knowledge/{knowledge}/cancel")).status_code == 200
+    assert await status(knowledge) is ParseStatus.CANCELLED
+
+
 async def test_a_bulk_cancel_is_one_of_documents_too(operator, pipeline, register_one, status):
     found = [await register_one(name) for name in ("a.txt", "b.txt")]
     for knowledge, base in found:
