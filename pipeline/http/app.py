@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.http import admin, audit_log, dead_letters, health, sign_in
@@ -19,6 +20,8 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
+
+LONGEST_BODY: Final = 1_048_576
 
 
 def create_app(desk: Desk) -> FastAPI:
@@ -40,8 +43,30 @@ def create_app(desk: Desk) -> FastAPI:
     async def _sign_in(_request: Request, _error: SignInNeeded) -> Response:
         return RedirectResponse("/sign-in", 303)
 
+    app.add_middleware(Bounded)
     app.add_middleware(Headers)
     return app
+
+
+class Bounded:
+    """No request is longer than what this API is for: whoever sends more is not read on, key or not."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > LONGEST_BODY:
+                raise HTTPException(413, f"a request has at most {LONGEST_BODY} bytes")
+            return message
+
+        await self._app(scope, bounded, send)
 
 
 class Headers:

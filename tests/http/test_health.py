@@ -1,6 +1,8 @@
 """Health answers anybody: whether the process lives, and whether it can work."""
 
+import pytest
 from consumers.database import open_database
+from pipeline.http.app import LONGEST_BODY
 from pipeline.runtime import Pipeline
 
 from tests.http.conftest import calling
@@ -40,3 +42,12 @@ async def test_every_answer_forbids_a_browser_what_it_need_not_do(client):
     answer = await client.get("/nowhere")
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("form", [False, True])
+async def test_a_request_that_is_too_long_is_not_read(client, form):
+    long = b"x" * (LONGEST_BODY + 1)
+    kind = "application/x-www-form-urlencoded" if form else "application/json"
+    path = "/sign-in" if form else "/api/v1/system/admin/session"
+    answer = await client.post(path, content=long, headers={"Content-Type": kind})
+    assert answer.status_code == 413

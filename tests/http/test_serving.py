@@ -18,9 +18,9 @@ SESSION = "api/v1/system/admin/session"
 
 
 @contextmanager
-def started(*args, tmp_path, env={}):
+def started(*args, tmp_path):
     log = tmp_path / "log"
-    process = start_streamlane(*args, data_dir=tmp_path / "data", env=env, log=log)
+    process = start_streamlane(*args, data_dir=tmp_path / "data", log=log)
     try:
         yield process, log
     finally:
