@@ -19,6 +19,7 @@ from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
 from pipeline.inspector import AT_ONCE, LONGEST_PAGE
 from pipeline.records import JobRecord, TaskFilter
+from pipeline.store import dead_letters
 from pipeline.store.audit import Outcome
 
 TASK_DEEDS: Final[Mapping[str, str]] = {
@@ -91,6 +92,7 @@ async def act_on_task(request: Request, principal: Principal, queue: str, task_i
             entry.details["orphan_purge"] = "true"
         if effect not in DID_IT:
             raise Problem(409, f"the task cannot be {PAST[Action(action)]} any more", "task_changed")
+        await _decide(desk, {task_id: effect})
 
 
 async def act_on_records(
@@ -114,9 +116,21 @@ async def act_on_records(
                     effects[one.job.id], _ = await act(desk, one, action)
         finally:
             entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
+        await _decide(desk, effects)
         if any(effect not in DID_IT for effect in effects.values()):
             entry.outcome = Outcome.PARTIAL
     return effects
+
+
+async def _decide(desk: Desk, effects: Mapping[str, Effect]) -> None:
+    """Whoever runs or deletes a dead job has decided about its death, too: it waits for nobody any more."""
+    run, deleted = (
+        [one for one, effect in effects.items() if effect is which] for which in (Effect.RUN, Effect.DELETED)
+    )
+    if run or deleted:
+        async with desk.database.transaction() as sql:
+            await dead_letters.decide(sql, run, replayed=True)
+            await dead_letters.decide(sql, deleted, replayed=False)
 
 
 async def named(desk: Desk, who: Principal, queue: str, ids: Sequence[str]) -> AsyncIterator[JobRecord | str]:

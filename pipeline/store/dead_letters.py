@@ -1,6 +1,6 @@
 """Deaths as rows: listed, marked as replayed, deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,15 @@ async def of_job(session: AsyncSession, job_id: str) -> list[Letter]:
     within = (rows.death_id > f"{job_id}:", rows.death_id < f"{job_id};")  # ; follows : in the order of texts
     query = select(task_dead_letters).where(*within).order_by(rows.id)
     return [Letter(**row) for row in (await session.execute(query)).mappings()]
+
+
+async def decide(session: AsyncSession, job_ids: Iterable[str], *, replayed: bool) -> None:
+    """Note of the deaths of these jobs that the job was given another chance, or, with the job, forget them."""
+    rows = task_dead_letters.c
+    for job_id in job_ids:
+        within = (rows.death_id > f"{job_id}:", rows.death_id < f"{job_id};")
+        again = update(task_dead_letters).where(*within, rows.replayed_at == 0).values(replayed_at=now_ms())
+        await session.execute(again if replayed else delete(task_dead_letters).where(*within))
 
 
 async def mark_replayed(session: AsyncSession, ids: Sequence[int]) -> int:

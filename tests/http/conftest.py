@@ -7,11 +7,13 @@ import httpx
 import pytest
 from consumers.api import api_of
 from consumers.database import open_database
+from contracts.outcomes import Skip
 from contracts.payloads.documents import DocumentProcess
 from pipeline.runtime import Pipeline
 from pipeline.store import audit, keys
 from pipeline.store.engine import Database
 from pipeline.store.keys import Capability
+from pipeline.store.ledger import SqlLedger
 
 from tests.support.backends import BACKENDS
 from tests.support.hand import Hand
@@ -80,6 +82,22 @@ def audited(database):
             return await audit.listed(sql, 100, **narrowed)
 
     return rows
+
+
+@pytest.fixture
+def die(pipeline, hand, database):
+    """Let a job die and its death be recorded; return its id."""
+
+    async def die(error: str = "no use", **fields):
+        receipt = await pipeline.enqueue(document(**fields))
+        (delivery,) = await hand.take()
+        await hand.settle(delivery, Skip(error))
+        letters = await pipeline.broker.dead_letters(["default"], 100)
+        await SqlLedger(database).record_deaths(letters)
+        await pipeline.broker.forget_dead_letters([letter.death_id for letter in letters])
+        return receipt.id
+
+    return die
 
 
 def document(tenant: int = 1, base: str = "b1", knowledge: str = "k1", **fields) -> DocumentProcess:

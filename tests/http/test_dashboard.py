@@ -131,6 +131,17 @@ async def test_a_bulk_action_goes_page_by_page_and_says_what_truly_happened(clie
     )
 
 
+@pytest.mark.parametrize(("action", "said"), [("run_now", "1 put in its queue"), ("delete", "1 deleted")])
+async def test_a_dead_job_that_is_run_or_deleted_elsewhere_is_no_dead_letter_any_more(
+    client, token, die, action, said
+):
+    job_id = await die()
+    assert job_id in (await client.get("/dead")).text
+    answer = await client.post(f"/jobs/{job_id}", data={"csrf_token": token, "action": action})
+    assert said in (await client.get(answer.headers["location"])).text
+    assert "Nothing has died" in (await client.get("/dead")).text
+
+
 async def test_two_who_act_at_once_learn_who_was_faster(client, pipeline, token):
     receipt = await pipeline.enqueue(document())
     form = {"csrf_token": token, "action": "delete"}

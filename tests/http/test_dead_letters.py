@@ -2,31 +2,10 @@
 
 import asyncio
 
-import pytest
 from contracts.identity import derive_id
-from contracts.outcomes import Skip
 from contracts.states import JobState
-from pipeline.store.ledger import SqlLedger
-
-from tests.http.conftest import document
 
 LETTERS = "/api/v1/system/admin/runtime/dead-letters"
-
-
-@pytest.fixture
-def die(pipeline, hand, database):
-    """Let a job die and its death be recorded; return its id."""
-
-    async def die(error: str = "no use", **fields):
-        receipt = await pipeline.enqueue(document(**fields))
-        (delivery,) = await hand.take()
-        await hand.settle(delivery, Skip(error))
-        letters = await pipeline.broker.dead_letters(["default"], 100)
-        await SqlLedger(database).record_deaths(letters)
-        await pipeline.broker.forget_dead_letters([letter.death_id for letter in letters])
-        return receipt.id
-
-    return die
 
 
 async def listed(client, **params):
