@@ -30,7 +30,7 @@ def settle(
             failed = replace(job, last_error=error, last_failed_at=now)
             return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.SKIP, error=error)
         case Snooze(delay=seconds):
-            return _later(delivery, JobState.SCHEDULED, job, _ms(seconds), now)
+            return _later(delivery, JobState.SCHEDULED, replace(job, unknown_since=0), _ms(seconds), now)
         case Retry(after=after, reason=reason):
             return _failed(delivery, job, cut(reason), after, delay, now)
         case _:
@@ -91,7 +91,7 @@ def last_chance(job: Job) -> Job:
 def _failed(
     delivery: Delivery, job: Job, error: str, after: float | None, delay: RetryDelay, now: int
 ) -> Settlement:
-    failed = replace(job, last_error=error, last_failed_at=now)
+    failed = replace(job, last_error=error, last_failed_at=now, unknown_since=0)
     if job.final:
         return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.EXHAUSTED, error=error)
     counted = replace(failed, retried=job.retried + 1)

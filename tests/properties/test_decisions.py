@@ -51,7 +51,7 @@ def test_a_settlement_keeps_what_the_job_is(job: Job, outcome: BaseException | N
     after = decided(job, outcome, now).job
     assert after is not None
     changed = {name for name in vars(job) if getattr(after, name) != getattr(job, name)}
-    assert changed <= {"retried", "last_error", "last_failed_at"}
+    assert changed <= {"retried", "last_error", "last_failed_at", "unknown_since"}
 
 
 @given(jobs, outcomes, times)

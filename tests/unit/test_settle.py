@@ -94,6 +94,13 @@ def test_an_unknown_type_waits_for_a_newer_worker_and_is_poison_only_after_its_t
     assert at(NOW + 3_600_000, first.job).reason is ArchiveReason.POISON
 
 
+@pytest.mark.parametrize("outcome", [Retry(after=1), Snooze(1), ValueError("no")], ids=repr)
+def test_a_type_that_a_worker_has_run_is_unknown_no_longer(outcome: BaseException) -> None:
+    end = settled(outcome, replace(JOB, unknown_since=NOW - 5))
+    assert end.job is not None
+    assert end.job.unknown_since == 0
+
+
 def test_a_job_of_an_unknown_type_says_why_it_waits_but_not_over_what_failed_before() -> None:
     def why(job: Job) -> str:
         return unknown(DELIVERY, job, snooze_ms=30_000, limit_ms=3_600_000, now=NOW).error
