@@ -96,23 +96,6 @@ async def test_a_job_whose_entry_was_deleted_is_not_under_way_for_ever_and_its_d
     assert not await store.has_queued(TENANT)
 
 
-@pytest.mark.parametrize("active", [False, True])
-async def test_so_it_is_with_one_that_is_in_no_scope(store: RedisBroker, client: Redis, active: bool) -> None:
-    gone, kept = news(50), news(50, queue="chat_attachment")
-    await store.enqueue([*gone, *kept])
-    if active:
-        await Hand(store).take(50)
-    client.delete(Keys().stream("default"))
-
-    async def all_found() -> bool:
-        await store.prune(Retention())
-        return await store.states(ids(gone)) == [JobState.ARCHIVED] * 50
-
-    await wait_until(all_found, describe="all are found")
-    assert {letter.job_id for letter in await store.dead_letters(["default"], 100)} == set(ids(gone))
-    assert await run_all(store, "chat_attachment") == ids(kept)
-
-
 async def test_a_scope_forgets_jobs_whose_records_were_deleted(store: RedisBroker, client: Redis) -> None:
     job = new(scopes=(TENANT,), delay_ms=60_000)
     await store.enqueue([job])

@@ -18,7 +18,7 @@ the job's hash otherwise. Lua builds the keys of single jobs from the prefix by 
     ns:{home}:fences                ZSET    <kind>|<id> → its latest cut
     ns:{home}:stats:<queue>:<day>   HASH    processed:<hour>, failed:…, cancelled:…; with a TTL
     ns:{home}:paused                SET     queues that start nothing
-    ns:{home}:meta                  HASH    rooted, head, reclaimed_at, quiet_until, swept, scanned
+    ns:{home}:meta                  HASH    rooted, head, reclaimed_at, quiet_until, swept
     ns:{lock:<name>}                HASH    owner → number and expiry; with a TTL
     ns:{workers}                    HASH    worker → its last heartbeat  ns:{workers}:until  ZSET  worker → expiry
     ns:{remembered}                 HASH    name → what was to be remembered of it

@@ -36,9 +36,7 @@ async def _workers(server: Server, keys: Keys) -> Pruned:
 async def _home(
     server: Server, prefix: str, keys: Keys, retention: Retention, queues: Sequence[str]
 ) -> Pruned:
-    pruned = Pruned()
-    for sweep in ("sweep_scopes", "sweep_records"):
-        pruned += Pruned(others=await server.run(script(sweep), prefix, keys.control, AT_ONCE))
+    pruned = Pruned(others=await server.run(script("sweep_scopes"), prefix, keys.control, AT_ONCE))
     while True:
         removed = await server.run(script("prune_home"), prefix, AT_ONCE, *_limits(retention), *queues)
         if not any(removed):
