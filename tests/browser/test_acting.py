@@ -9,6 +9,11 @@ from tests.browser.conftest import Visitor, visiting
 from tests.browser.scene import Scene
 from tests.support.waiting import wait_until
 
+REFRESH = """
+    import(document.querySelector('script[type=module]').src.replace('dashboard.js', 'refresh.js'))
+        .then((module) => module.refresh())
+"""
+
 
 async def test_a_dead_letter_is_replayed_after_a_question(visitor: Visitor, scene: Scene) -> None:
     page = visitor.page
@@ -65,18 +70,29 @@ async def test_everything_works_without_javascript(browser: Browser, scene: Scen
         await expect(page).to_have_url(re.compile("/sign-in"))
 
 
-async def test_filters_apply_while_one_types_and_keep_what_was_ticked(visitor: Visitor) -> None:
+async def test_filters_apply_while_one_types_and_a_refresh_keeps_what_was_ticked(visitor: Visitor) -> None:
     page = visitor.page
     await visitor.go("/queues/agent?state=pending")
     await page.fill("[name=tenant]", "2")
     await expect(page.locator("#jobs tbody tr")).to_have_count(20)
     await expect(page).to_have_url(re.compile("tenant=2"))
-    await page.check("#jobs tbody tr:nth-child(3) input")
-    picked = await page.input_value("#jobs input:checked")
-    await page.evaluate(
-        "import(document.querySelector('script[type=module]').src.replace('dashboard.js', 'refresh.js')).then((m) => m.refresh())"
-    )
+    await visitor.go("/queues/agent?state=archived")
+    await page.check("#jobs tbody tr:nth-child(2) input")
+    picked = await page.input_value("#jobs tbody input:checked")
+    await page.evaluate(REFRESH)
     assert await page.input_value("#jobs tbody input:checked") == picked
+
+
+async def test_all_of_a_tenant_is_cancelled_and_nothing_of_another(visitor: Visitor, scene: Scene) -> None:
+    await visitor.go("/queues/agent?state=pending&tenant=2")
+    await visitor.page.get_by_role("button", name="Cancel all of it").click()
+    await expect(visitor.page.locator("dialog h2")).to_have_text(
+        "Cancel everything that belongs to tenant:2?"
+    )
+    await visitor.page.click("dialog button.primary")
+    await expect(visitor.page.locator(".notice[role=status]")).to_have_text("20 cancelled")
+    left = [stat for stat in await scene.pipeline.inspector.queues() if stat.name == "agent"]
+    assert (left[0].pending, left[0].cancelled) == (40, 20)
 
 
 async def test_a_page_goes_on_by_itself(visitor: Visitor, scene: Scene) -> None:

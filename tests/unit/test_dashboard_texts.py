@@ -21,6 +21,7 @@ EN, RU = LANGUAGES["en"], LANGUAGES["ru"]
 TEMPLATES = Path(dashboard.__file__).parent / "templates"
 CODES = {
     "state": JobState,
+    "one": JobState,
     "state_all": JobState,
     "queue.empty": JobState,
     "reason": ArchiveReason,

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from contracts.jobs import types_of
-from contracts.states import JobState
+from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
 from contracts.topology import queue as known_queue
-from pipeline.actions import allowed
+from pipeline.actions import Action, allowed
 from pipeline.clock import now_ms
 from pipeline.errors import CursorInvalid, JobNotFound
 from pipeline.http.dashboard import document_view, job_view, views
@@ -70,6 +70,7 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
         used=job_view.attempts,
         verbs=views.verbs(name, shown),
         scope=scope,
+        by_scope=shown not in TERMINAL and Action.CANCEL not in views.verbs(name, shown),
         problem=visit.t(problem) if problem else "",
         cursor=cursor,
         next_cursor=page.next_cursor,
