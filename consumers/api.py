@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,10 @@ from consumers.extras import KNOWLEDGE
 from consumers.overseeing import StoredDocuments
 from pipeline import Database, Pipeline
 from pipeline.http.app import create_app
+from pipeline.http.dead_letters import another_chance
 from pipeline.http.desk import Belonging, Desk
 from pipeline.store import batches, people
+from pipeline.store.dead_letters import Letter, mark_replayed
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -26,16 +28,28 @@ FIRST_ADMIN = "admin"
 
 def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
     """Return the app that serves this pipeline."""
-    return create_app(
-        Desk(
-            settings=pipeline.settings,
-            broker=pipeline.broker,
-            inspector=pipeline.inspector,
-            database=database,
-            business=None if KNOWLEDGE.absent else Documents(database),
-            documents=StoredDocuments(database, pipeline),
-        )
+    return create_app(desk_for(pipeline, database))
+
+
+def desk_for(pipeline: Pipeline, database: Database) -> Desk:
+    """Return what the service of this pipeline works with."""
+    return Desk(
+        settings=pipeline.settings,
+        broker=pipeline.broker,
+        inspector=pipeline.inspector,
+        database=database,
+        business=None if KNOWLEDGE.absent else Documents(database),
+        documents=StoredDocuments(database, pipeline),
     )
+
+
+async def replay(pipeline: Pipeline, database: Database, letters: Sequence[Letter]) -> dict[int, str]:
+    """Give the jobs of these deaths another chance; return of each "replayed", or why not."""
+    desk = desk_for(pipeline, database)
+    effects = {letter.id: await another_chance(desk, letter) for letter in letters}
+    async with database.transaction() as sql:
+        await mark_replayed(sql, [one for one, effect in effects.items() if effect == "replayed"])
+    return effects
 
 
 class Documents:

@@ -46,6 +46,7 @@ app = typer.Typer(
 )  # fmt: skip
 jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
 
+dead = typer.Typer(no_args_is_help=True, help="See jobs that were given up, and replay them.")
 keys = typer.Typer(no_args_is_help=True, help="Keys with which programs use the API.")
 admins = typer.Typer(no_args_is_help=True, help="People who may sign in to the dashboard.")
 
@@ -60,6 +61,12 @@ Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passag
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
 AdminName = Annotated[str, typer.Argument(metavar="NAME", help="Who.", callback=named)]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.")]
+Deaths = Annotated[
+    list[int] | None, typer.Argument(metavar="ID...", min=1, help="As `dead list` shows them.")
+]
+OfType = Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 
@@ -179,14 +186,34 @@ def api(host: Host = LOCAL, port: Port = 8000) -> None:
 
 
 @app.command()
-def queues(as_json: AsJson = False) -> None:
+def queues(
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show what waits, runs and failed, queue by queue."""
     from consumers.commands.queues import queues
 
-    run(queues(as_json), as_json=as_json)
+    run(queues(as_json, 2 if watch else None), as_json=as_json)
+
+
+@app.command()
+def pause(queue: QueueName, as_json: AsJson = False) -> None:
+    """Let a queue start nothing, until it is resumed."""
+    from consumers.commands.queues import steer
+
+    run(steer("pause", queue, as_json), as_json=as_json)
+
+
+@app.command()
+def resume(queue: QueueName, as_json: AsJson = False) -> None:
+    """Let a paused queue go on."""
+    from consumers.commands.queues import steer
+
+    run(steer("resume", queue, as_json), as_json=as_json)
 
 
 app.add_typer(jobs, name="jobs")
+app.add_typer(dead, name="dead")
 app.add_typer(keys, name="keys")
 app.add_typer(admins, name="admins")
 
@@ -234,6 +261,38 @@ def delete(job_id: JobId, as_json: AsJson = False) -> None:
     from consumers.commands.queues import act
 
     run(act("delete", job_id, as_json), as_json=as_json)
+
+
+@dead.command("list")
+def list_dead(
+    task_type: OfType = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs that were given up and not replayed, the last first."""
+    from consumers.commands.dead import list_dead
+
+    run(list_dead(task_type, limit, as_json), as_json=as_json)
+
+
+@dead.command("replay")
+def replay_dead(
+    ids: Deaths = None, task_type: OfType = None, everything: All = False, as_json: AsJson = False
+) -> None:
+    """Let jobs that were given up run once more."""
+    from consumers.commands.dead import replay_dead
+
+    run(replay_dead(ids or [], task_type, everything, as_json), as_json=as_json)
+
+
+@dead.command("purge")
+def purge_dead(
+    ids: Deaths = None, task_type: OfType = None, everything: All = False, as_json: AsJson = False
+) -> None:
+    """Strike jobs that were given up off the list."""
+    from consumers.commands.dead import purge_dead
+
+    run(purge_dead(ids or [], task_type, everything, as_json), as_json=as_json)
 
 
 @keys.command("create")

@@ -1,5 +1,6 @@
 """`streamlane queues` and `streamlane jobs`: what waits, what runs, what failed, and acting on it."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,13 +21,23 @@ SHOWN: Final = frozenset({"queue", "pool", "pending", "active"})
 """What a terminal shows even when it is nothing everywhere; the rest would only make it too narrow."""
 
 
-async def queues(as_json: bool) -> int:
-    """Print one row a queue."""
+async def queues(as_json: bool, every: float | None = None) -> int:
+    """Print one row a queue; with `every`, again and again after so many seconds."""
     async with Pipeline.open() as pipeline:
-        stats = await pipeline.inspector.queues()
+        while True:
+            stats = await pipeline.inspector.queues()
+            if every and out.is_terminal:
+                out.clear()
+            _print(stats, as_json)
+            if not every:
+                return OK
+            await asyncio.sleep(every)
+
+
+def _print(stats: Sequence[Any], as_json: bool) -> None:
     if as_json:
         emit({"queues": [asdict(stat) | {"size": stat.size} for stat in stats]})
-        return OK
+        return
     mark = "*" if out.is_terminal else " (paused)"
     rows = [
         {
@@ -54,6 +65,16 @@ async def queues(as_json: bool) -> int:
     table(columns, [[row[name] for name in columns] for row in rows])
     if out.is_terminal and any(stat.paused for stat in stats):
         out.print("* paused")
+
+
+async def steer(action: str, queue: str, as_json: bool) -> int:
+    """Pause a queue, or let it go on."""
+    async with Pipeline.open() as pipeline:
+        await getattr(pipeline.inspector, action)(queue)
+    if as_json:
+        emit({"queue": queue, "action": action, "success": True})
+    else:
+        out.print("done")
     return OK
 
 
