@@ -27,7 +27,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def named(name: str) -> str:
     """Return a name if it is one. Raises typer.BadParameter."""
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise typer.BadParameter(f"a name has 1 to {LONGEST_NAME} printable characters")
+        raise typer.BadParameter(f"it needs a name of 1 to {LONGEST_NAME} printable characters")
     return name
 
 
