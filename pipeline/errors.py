@@ -25,7 +25,7 @@ class EnqueueFailed(StreamlaneError):  # noqa: N818
     """The enqueue raised; repeating it with `job_id` happens once."""
 
     def __init__(self, job_id: str, cause: BaseException) -> None:
-        super().__init__(f"could not enqueue job {job_id}: {cause}; repeat with id={job_id!r}")
+        super().__init__(f"could not enqueue job {job_id}: {_clause(cause)}; repeat with id={job_id!r}")
         self.job_id = job_id
 
 
@@ -37,7 +37,7 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
     ) -> None:
         missing = sum(receipt is None for receipt in receipts)
         super().__init__(
-            f"{missing} of {len(receipts)} jobs were not enqueued: {cause}; repeat those with their ids"
+            f"{missing} of {len(receipts)} jobs were not enqueued: {_clause(cause)}; repeat those with their ids"
         )
         self.receipts = receipts
         self.job_ids = job_ids
@@ -77,3 +77,7 @@ class CursorInvalid(StreamlaneError, ValueError):  # noqa: N818
 
 class CursorExpired(StreamlaneError):  # noqa: N818
     """A page cursor of another version; start again from the first page."""
+
+
+def _clause(cause: BaseException) -> str:
+    return str(cause).rstrip(".")

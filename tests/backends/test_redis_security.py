@@ -23,6 +23,7 @@ from structlog.testing import capture_logs
 from tests.support.hand import QUEUE, Hand, new, news, state
 from tests.support.redis_server import PROGRAM, RedisServer, free_port
 from tests.support.redis_topologies import Cluster, Sentinel
+from tests.support.waiting import wait_until
 
 DOCS = Path(__file__).parents[2] / "docs" / "redis.md"
 TENANT = Scope("tenant", "7")
@@ -123,6 +124,26 @@ async def test_a_user_with_too_few_rights_is_told_where_they_are_listed(
     with pytest.raises(StoreUnavailable, match=r"may not do that; docs/redis\.md"):
         async with opened(login(guarded, user)) as store:
             await store.enqueue([new()])
+
+
+async def test_a_user_who_may_run_no_scripts_is_told_so_at_the_start(guarded: RedisServer) -> None:
+    with pytest.raises(StoreUnavailable, match=r"may not do that; docs/redis\.md"):
+        async with opened(login(guarded, "weak")):
+            pass
+
+
+async def test_a_user_who_may_not_listen_for_hints_is_told_once(guarded: RedisServer) -> None:
+    def refusals() -> int:
+        return sum(int(one["count"]) for one in client.acl_log() if "subscribe" in str(one["object"]))
+
+    with guarded.client() as client, capture_logs() as said:
+        client.execute_command("ACL", "SETUSER", "streamlane", "-subscribe")
+        async with opened(login(guarded, "streamlane")) as store:
+            store.on_signal(lambda: None)
+            await wait_until(lambda: refusals() > 3, describe="it tries again and again")
+    (told,) = said
+    assert told["event"].startswith("listening for hints failed")
+    assert "docs/redis.md" in told["error"]
 
 
 async def test_a_wrong_password_is_told_without_repeating_it(guarded: RedisServer) -> None:
@@ -265,11 +286,22 @@ async def test_a_server_that_another_authority_vouches_for_is_refused(
                 pass
 
 
-async def test_a_plain_connection_to_tls_and_tls_to_a_plain_one_are_errors_not_waits(
+async def test_a_plain_connection_to_tls_and_tls_to_a_plain_one_say_which_to_write(
     secure: Secure, ours: Authority
 ) -> None:
-    for url in (f"redis://{secure.host}:{secure.tls_port}", f"rediss://{secure.host}:{secure.port}"):
-        with pytest.raises(StoreUnavailable):
+    for url, hint in (
+        (
+            f"redis://{secure.host}:{secure.tls_port}",
+            "it wants TLS: write rediss://… in STREAMLANE_REDIS_URL",
+        ),
+        (
+            f"rediss://{secure.host}:{secure.port}",
+            "it speaks without TLS: write redis://… in STREAMLANE_REDIS_URL",
+        ),
+        (f"clusters://{secure.host}:{secure.port}", "it speaks without TLS: write cluster://… in"),
+        (f"sentinel://{secure.host}:{secure.tls_port}/main", "it wants TLS: write sentinels://… in"),
+    ):
+        with pytest.raises(StoreUnavailable, match=hint):
             async with asyncio.timeout(10), opened(url, redis_ca_file=ours.ca):
                 pass
 
@@ -287,6 +319,17 @@ async def test_a_file_of_authorities_that_is_not_there_is_named(secure: Secure, 
     with pytest.raises(ConfigurationError, match=r"STREAMLANE_REDIS_CA_FILE.*nowhere\.pem"):
         async with opened(secure.secure_url, redis_ca_file=tmp_path / "nowhere.pem"):
             pass
+
+
+async def test_a_file_without_authorities_is_named(secure: Secure, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    for text in ("", "no certificate"):
+        empty.write_text(text)
+        with pytest.raises(
+            ConfigurationError, match=r"STREAMLANE_REDIS_CA_FILE: no certificate .*empty\.pem"
+        ):
+            async with opened(secure.secure_url, redis_ca_file=empty):
+                pass
 
 
 async def test_a_server_with_another_name_is_believed_only_under_that_name(ours: Authority) -> None:

@@ -104,6 +104,13 @@ def _tls(settings: Settings) -> dict[str, Any]:
     ca = settings.redis_ca_file
     if ca is not None and not ca.is_file():
         raise ConfigurationError(f"STREAMLANE_REDIS_CA_FILE: there is no file {ca}")
+    try:
+        if ca is not None:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(ca)
+    except OSError as error:
+        raise ConfigurationError(
+            f"STREAMLANE_REDIS_CA_FILE: no certificate can be read from {ca}, which has to hold some in PEM ({error})"
+        ) from None
     return {
         "ssl": True,
         "ssl_cert_reqs": "required",

@@ -1,7 +1,6 @@
 """Jobs in Redis Streams: the port `pipeline.broker.Broker`. What each verb promises is said there; how, in `lua/`."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final, Self, TypeVar
 
 from contracts.fences import Coverage
@@ -30,6 +29,7 @@ from pipeline.backends.redis.leases import RedisLeases
 from pipeline.backends.redis.probing import condition, look_at_settings, probe
 from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server, joined
+from pipeline.backends.redis.speaking import mistaken
 from pipeline.backends.redis.waiting import Waiting
 from pipeline.broker import (
     CancelOutcome,
@@ -46,7 +46,7 @@ from pipeline.broker import (
     Settlement,
 )
 from pipeline.config import Settings
-from pipeline.errors import StoreFull
+from pipeline.errors import StoreFull, StoreUnavailable
 from pipeline.receipt import Receipt
 from pipeline.records import (
     ANY,
@@ -86,8 +86,14 @@ class RedisBroker:
         """Reach for Redis. Raises ConfigurationError, StoreUnavailable; the message says what to do."""
         broker = cls(settings)
         try:
-            with suppress(StoreFull):  # it can be read, and workers make room
+            try:
                 await broker.ping()
+            except StoreFull:  # it can be read, and workers make room
+                pass
+            except StoreUnavailable as error:
+                if instead := await mistaken(broker._address):
+                    raise StoreUnavailable(f"Redis cannot be understood: {instead}") from error
+                raise
             await look_at_settings(broker._server, verified=not settings.redis_skip_verify)
         except BaseException:
             await broker.close()

@@ -19,7 +19,9 @@ REFUSED: Final = {
     "TRYAGAIN": "slots are moving",
     "ASK": "slots are moving",
     "MOVED": "slots are moving, or it is a node of a Cluster: then STREAMLANE_REDIS_URL begins with cluster://",
-    "This instance has cluster support disabled": "it is no Cluster: STREAMLANE_REDIS_URL begins with redis://",
+    "This instance has cluster support disabled": "it is no Cluster: write redis://… in STREAMLANE_REDIS_URL",
+    "unknown command 'SENTINEL": "it is no Sentinel: write redis://… in STREAMLANE_REDIS_URL",
+    "unknown command 'EVAL": "it runs no scripts; if it is a Sentinel, write sentinel://…/<service> in STREAMLANE_REDIS_URL",
     "NOREPLICAS": "too few replicas follow",
     "NOAUTH": "it wants a password: put one into STREAMLANE_REDIS_URL",
     "WRONGPASS": "user or password are wrong: look at STREAMLANE_REDIS_URL",
@@ -32,12 +34,14 @@ KNOWN: Final = frozenset((*FULL, *REFUSED))
 WORD: Final = re.compile(rf"(?:^|-|\(['\"])({'|'.join(KNOWN)})\b")
 MAY_NOT: Final = ("ACL failure in script", "The user executing the script can't")
 """What a user without a right hears who asks in a script: Valkey, Redis."""
+CLIENT: Final = re.compile(r"<[\w.]*Redis\(.*?\bhost=([^,)]*),port=(\d+)[^)]*(?:\)>)+")
+"""How redis-py names a sentinel."""
 UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 
 
 def store_error(error: Exception) -> StoreUnavailable | None:
     """Return what `error` means for the port; None where it is not of the world but a mistake of ours."""
-    text = str(error) or type(error).__name__
+    text = CLIENT.sub(r"\1:\2", str(error)).rstrip(".") or type(error).__name__
     code = _code(error, text)
     if code in FULL:
         return StoreFull(f"Redis has no room: raise maxmemory or free some, then repeat ({text})")
@@ -51,7 +55,9 @@ def store_error(error: Exception) -> StoreUnavailable | None:
     if isinstance(error, exceptions.ResponseError | exceptions.DataError):
         return None
     if isinstance(error, exceptions.RedisError | OSError | TimeoutError):
-        return StoreUnavailable(f"Redis does not answer: {text}")
+        return StoreUnavailable(
+            f"Redis does not answer: see that it runs, and where STREAMLANE_REDIS_URL says it does ({text})"
+        )
     return None
 
 
@@ -73,7 +79,7 @@ def _code(error: Exception, text: str) -> str:
     """
     if (apart := getattr(error, "status_code", None)) in KNOWN:
         return str(apart)
-    if isinstance(error, exceptions.AuthenticationError):
+    if isinstance(error, exceptions.AuthenticationError) or "AuthenticationError" in text:  # of a sentinel
         return "WRONGPASS"
     if any(words in text for words in MAY_NOT):
         return "NOPERM"

@@ -5,6 +5,7 @@ from typing import Any, Final
 import structlog
 
 from pipeline.backends.redis.keys import Keys
+from pipeline.backends.redis.scripts import script
 from pipeline.backends.redis.server import Server
 from pipeline.broker import Condition
 from pipeline.errors import ConfigurationError, StreamlaneError
@@ -21,9 +22,9 @@ log = structlog.get_logger(component="redis")
 
 
 async def probe(server: Server, keys: Keys) -> None:
-    """Raise StoreUnavailable unless Redis can be written and read."""
+    """Raise StoreUnavailable unless Redis can be written and read, by scripts too: every transition is one."""
+    await server.run(script("probe_store"), keys.probe)
     await server.call("SET", keys.probe, "1", "PX", PROBE_MS)
-    await server.call("GET", keys.probe)
 
 
 async def look_at_settings(server: Server, *, verified: bool = True) -> None:

@@ -101,6 +101,8 @@ class Server:
         with store_errors():
             async with node(self._blocking) as at, at.pubsub(ignore_subscribe_messages=True) as pubsub:
                 await pubsub.subscribe(channel)
+                async with asyncio.timeout(self._timeout_s):
+                    await pubsub.get_message(timeout=None)  # the server confirms, or refuses
                 yield pubsub
 
     async def next_hint(self, pubsub: Any) -> str | None:
