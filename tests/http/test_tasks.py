@@ -1,11 +1,16 @@
 """The admin API: queues, jobs and what may be done to them, at the paths and with the codes of the platform."""
 
+import asyncio
+
 import pytest
+from consumers.database import open_database
 from contracts.outcomes import Skip
 from contracts.states import JobState
 from contracts.topology import QUEUES
+from pipeline.runtime import Pipeline
+from pipeline.store import audit, keys
 
-from tests.http.conftest import document
+from tests.http.conftest import calling, document
 
 BASE = "/api/v1/system/admin/runtime"
 
@@ -133,6 +138,40 @@ async def test_an_archived_job_runs_again_or_is_deleted(operator, pipeline, hand
         ("run_now", "denied"),
         ("run_now", "success"),
     ]
+
+
+@pytest.mark.parametrize("action", ["run_now", "delete"])
+async def test_of_two_operators_who_act_at_once_one_is_told_so(operator, pipeline, hand, audited, action):
+    job = await archived(pipeline, hand)
+    answers = await asyncio.gather(*(operator.post(at(job, action)) for _ in range(2)))
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    assert sorted(deed.outcome for deed in await audited()) == ["denied", "success"]
+
+
+async def test_while_the_queue_is_away_the_overview_is_partial_and_nothing_is_done(redis_server):
+    async with (
+        Pipeline.open(url=redis_server.url) as pipeline,
+        open_database(pipeline.settings) as database,
+        calling(pipeline, database) as client,
+    ):
+        async with database.transaction() as sql:
+            _, text = await keys.create(sql, "test", list(keys.Capability))
+        client.headers["X-API-Key"] = text
+        redis_server.kill()
+        overview = await client.get(f"{BASE}/queues")
+        assert (overview.status_code, overview.json()["available"], overview.json()["queues"]) == (
+            200,
+            False,
+            [],
+        )
+        for answer in (
+            await client.get(f"{BASE}/queues/default/tasks"),
+            await client.post(at("some", "delete")),
+            await client.post(f"{BASE}/queues/default/pause"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+        async with database.read() as sql:
+            assert [deed.outcome for deed in await audit.listed(sql, 10)] == ["failed"]
 
 
 async def test_a_deed_is_written_down_as_the_platform_does(operator, pipeline, hand, audited):
