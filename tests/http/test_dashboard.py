@@ -88,6 +88,7 @@ async def test_a_form_without_the_token_of_the_session_changes_nothing(client, p
         ("/queues/agent?tenant=x&type=%00", 200),
         ("/dead?cursor=x&reason=nope&tenant=99999999999999999999999", 200),
         ("/documents?status=nope&tenant=999999999999999999999999&cursor=.", 200),
+        ("/documents/d?attempt=nope", 404),
         ("/audit?cursor=99999999999999999999", 200),
         ("/find?id=%00%ff", 404),
         ("/static/x/nope.js", 404),

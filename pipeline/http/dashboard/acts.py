@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,12 +18,10 @@ from pipeline.http import steering
 from pipeline.http.dashboard.filters import Filters
 from pipeline.http.dashboard.frame import Frame, PageRoute, Visit, back_with
 from pipeline.http.errors import Problem
-from pipeline.records import ANY, JobRecord, TaskFilter
+from pipeline.records import Count, JobRecord, TaskFilter
 
 BATCH: Final = 100
 SAMPLE: Final = 5
-COUNTED: Final = 1_000
-"""Jobs that match are counted up to here before a person is asked."""
 LONGEST_S: Final = 20.0
 """After so long a bulk action says how far it came, instead of letting the browser wait."""
 ALL: Final = "all:"
@@ -89,7 +88,7 @@ class Question:
 
 async def ask(visit: Frame, question: Question, form: Form, to: str) -> Response:
     """Show a question; its form sends the same again, to the page that does it."""
-    t, key, possible = visit.t, question.key, question.count > 0
+    t, key, possible = visit.t, question.key, question.count > 0 or question.at_least
     consequence = t(f"confirm.{key}.about") + (f" {t('confirm.at_least')}" if question.at_least else "")
     return await visit.page(
         "confirm.html",
@@ -111,34 +110,24 @@ async def ask_queue(visit: Visit, name: str) -> Response:
     """Ask before acting on jobs of a queue."""
     form = await form_of(visit)
     wish = Wish.read(name, form)
-    found, at_least = await _found(visit, wish)
-    count = len(found)
-    if at_least and wish.match == ANY:
-        stats = await visit.desk.inspector.queues()
-        count, at_least = next(getattr(s, wish.state.value) for s in stats if s.name == wish.queue), False
+    count, found = await _found(visit, wish)
     sample = [(record.job.type, record.job.id) for record in found]
     key, grave = wish.action.value, wish.action is not Action.RUN_NOW
-    question = Question(key, {"n": count}, count, at_least, sample, grave)
+    question = Question(key, {"n": count.number}, count.number, count.more, sample, grave)
     return await ask(visit, question, form, back(visit, form, f"/queues/{name}"))
 
 
-async def _found(visit: Frame, wish: Wish) -> tuple[list[JobRecord], bool]:
-    """Return what an action would meet now, and whether there are more."""
-    see, found = visit.desk.inspector, list[JobRecord]()
-    if wish.ids is not None:
-        for job_id in wish.ids:
-            try:
-                found.append(await see.job(job_id))
-            except JobNotFound:
-                continue
-        return found, False
-    cursor: str | None = None
-    while True:
-        page = await see.tasks(wish.queue, wish.state, cursor, BATCH, match=wish.match)
-        found += page.records
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= COUNTED:
-            return found, cursor is not None
+async def _found(visit: Frame, wish: Wish) -> tuple[Count, Sequence[JobRecord]]:
+    """Return how many jobs an action would meet now, and some of them."""
+    see = visit.desk.inspector
+    if wish.ids is None:
+        count = await see.count(wish.queue, wish.state, wish.match)
+        return count, (await see.tasks(wish.queue, wish.state, None, SAMPLE, match=wish.match)).records
+    found: list[JobRecord] = []
+    for job_id in wish.ids:
+        with suppress(JobNotFound):
+            found.append(await see.job(job_id))
+    return Count(len(found)), found
 
 
 @router.post("/queues/{name}/jobs")

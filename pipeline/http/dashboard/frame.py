@@ -5,9 +5,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
+import structlog
 from fastapi import Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
@@ -25,7 +27,10 @@ LANGUAGE_COOKIE: Final = "streamlane_language"
 THEME_COOKIE: Final = "streamlane_theme"
 SAID_COOKIE: Final = "streamlane_said"
 THEMES: Final = frozenset({"light", "dark"})
+COME_IN: Final = '<!doctype html><title>Streamlane</title><meta http-equiv="refresh" content="0">'
 UNITS: Final = ("s", "min", "h", "d")
+
+log = structlog.get_logger(component="dashboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +143,6 @@ def back_with(path: str, done: Mapping[str, int | str]) -> Response:
 
 def said(request: Request, t: Language) -> Mapping[str, str] | None:
     """Return what the page before did, in words; the cookie may have been made by anybody."""
-    from urllib.parse import unquote
-
     try:
         done = json.loads(unquote(request.cookies.get(SAID_COOKIE, "")))
         parts = [_did(t, code, value) for code, value in done.items()]
@@ -167,6 +170,16 @@ PROBLEMS: Final[Mapping[type[Exception], tuple[int, str]]] = {
 }
 
 
+def _entrance(request: Request) -> Response:
+    """Lead a stranger to the sign-in. Whoever follows a link from elsewhere may be none: their browser keeps the cookie
+    back until the page is asked for by a page of ours.
+    """
+    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
+        return HTMLResponse(COME_IN)
+    back = here(request) if request.method == "GET" else "/"
+    return RedirectResponse(f"/sign-in?back={quote(back)}", 303)
+
+
 class PageRoute(APIRoute):
     """A route whose failures are pages, too."""
 
@@ -178,14 +191,18 @@ class PageRoute(APIRoute):
             try:
                 return await inner(request)
             except SignInNeeded:
-                back = here(request) if request.method == "GET" else "/"
-                return RedirectResponse(f"/sign-in?back={quote(back)}", 303)
+                return _entrance(request)
             except Problem as problem:
                 code = problem.code if problem.code == "csrf" else "refused"
                 return await self._fail(request, problem.status, code, problem.error)
             except tuple(PROBLEMS) as error:
                 status, code = next(PROBLEMS[kind] for kind in type(error).mro() if kind in PROBLEMS)
                 return await self._fail(request, status, code)
+            except RequestValidationError:
+                return await self._fail(request, 404, "page")
+            except Exception:
+                log.exception("a page failed", path=request.url.path)
+                return await self._fail(request, 500, "bug")
 
         return handle
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
@@ -50,9 +51,12 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
     shown = JobState(state) if state in set(JobState) else views.first_state(stat)
     filters = Filters.read(visit.request.query_params)
     problem, page = f"filter.{filters.problem}" if filters.problem else "", Page((), None)
+    matching = None
     if not problem:
         try:
             page = await see.tasks(name, shown, cursor or None, PAGE, match=filters.match)
+            if page.next_cursor and filters.any:
+                matching = await see.count(name, shown, filters.match)
         except CursorInvalid:
             problem = "problem.cursor"
     scope = None if filters.problem else filters.match.scope
@@ -74,6 +78,7 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
         problem=visit.t(problem) if problem else "",
         cursor=cursor,
         next_cursor=page.next_cursor,
+        matching=matching,
         query_with=lambda **changes: query_with(visit.request, **{"state": shown.value, **changes}),
     )
 
@@ -179,8 +184,6 @@ async def audit_log(visit: Visit, cursor: str = "") -> Response:
 @router.get("/find")
 async def find(visit: Visit, request: Request) -> Response:
     """Lead to the job or document with this id."""
-    from urllib.parse import quote
-
     ident = request.query_params.get("id", "").strip()
     if not ident:
         return RedirectResponse("/", 303)
