@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 import structlog
@@ -73,9 +74,13 @@ def worker_app(
     store is away at the start, 2 for a configuration that cannot be used, 70 for a dead event loop, 75 when a handler
     does not stop.
 
+    Settings that cannot be used end `faststream run` here: its supervisor would start again and again what cannot start.
+
     Raises:
         UnknownNameError: a pool that does not exist.
     """
+    if _run_by_faststream():
+        _end_unless_usable(settings)
     handlers = tuple(handlers)
     names = tuple(dict.fromkeys(known_pool(name).name for name in pools))
     broker = CrewBroker(names, settings, only)
@@ -102,6 +107,22 @@ def worker_app(
             description="One channel a queue: who writes such an entry has enqueued a job.",
         ),
     )
+
+
+def _run_by_faststream() -> bool:
+    """Whether this is the process of `faststream run`, and none that it has started."""
+    program, *words = sys.argv
+    called = Path(program).with_suffix("")  # as a module it is faststream/__main__.py
+    named = "faststream" in (called.name, called.parent.name if called.name == "__main__" else "")
+    return named and words[:1] == ["run"] and multiprocessing.parent_process() is None
+
+
+def _end_unless_usable(settings: Settings | None) -> None:
+    try:
+        address_of(settings or load())
+    except ConfigurationError as error:
+        sys.stderr.write(f"streamlane: {error}\n")
+        sys.exit(MISCONFIGURED)
 
 
 def _work(pipeline: Pipeline, pools: Sequence[str], handlers: Iterable[Handler]) -> str:

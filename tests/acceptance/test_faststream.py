@@ -288,6 +288,19 @@ async def test_workers_of_the_version_before_and_of_this_one_take_over_from_each
     await pipeline.wait((await pipeline.enqueue(Act())).id, timeout=30)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("REDIS_URL", "nonsense://host"), ("GRACE_S", "soon"), ("REDIS_ULR", "redis://host")]
+)
+def test_the_supervisor_starts_nothing_under_a_setting_that_cannot_be_used(name: str, value: str) -> None:
+    command = [*FASTSTREAM, "run", "consumers.lanes:background", "--workers", "2"]
+    env = {**os.environ, f"STREAMLANE_{name}": value}
+    done = subprocess.run(command, cwd=ROOT, env=env, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("streamlane: ")
+    assert f"STREAMLANE_{name}" in line
+
+
 def test_the_command_line_and_the_lanes_are_imported_without_the_framework() -> None:
     look = "import sys, consumers.cli, consumers.lanes; sys.exit('faststream' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", look], cwd=ROOT, check=False, timeout=100).returncode == 0
