@@ -77,7 +77,11 @@ async def test_filters_apply_while_one_types_and_a_refresh_keeps_what_was_ticked
     await expect(page.locator("#jobs tbody tr")).to_have_count(20)
     await expect(page).to_have_url(re.compile("tenant=2"))
     await visitor.go("/queues/agent?state=archived")
+    await page.fill("[name=error]", "e")
+    await expect(page.get_by_role("link", name="Clear the filter")).to_be_visible()
+    await expect(page.get_by_role("button", name="Run now")).to_be_disabled()
     await page.check("#jobs tbody tr:nth-child(2) input")
+    await expect(page.get_by_role("button", name="Run now")).to_be_enabled()
     picked = await page.input_value("#jobs tbody input:checked")
     await page.evaluate(REFRESH)
     assert await page.input_value("#jobs tbody input:checked") == picked

@@ -9,7 +9,8 @@ startTimes();
 startPicking();
 startDialogs();
 startFilters();
-startLive(() => {
+startLive();
+document.addEventListener("refreshed", () => {
   showTimes();
   startPicking();
 });

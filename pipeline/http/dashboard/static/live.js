@@ -4,7 +4,7 @@ import { refresh } from "./refresh.js";
 const POLL_MS = 5000;
 const LEAST_MS = 800;
 
-export function startLive(after) {
+export function startLive() {
   const sign = document.querySelector("[data-live-state]");
   const topic = document.body.dataset.topic;
   if (!sign || !topic) return;
@@ -22,7 +22,7 @@ export function startLive(after) {
     if (document.hidden || document.querySelector("dialog[open]")) return;
     last = performance.now();
     try {
-      if (await refresh()) after();
+      await refresh();
       show(stream?.readyState === EventSource.OPEN ? "on" : "polling");
     } catch (error) {
       if (error.name !== "AbortError") show("off");

@@ -39,6 +39,7 @@ export function put(fresh) {
     }
     if (focused) [...part.querySelectorAll("a, button, input")].find((one) => keyOf(one) === focused)?.focus();
   }
+  document.dispatchEvent(new Event("refreshed"));
 }
 
 function keyOf(element) {
