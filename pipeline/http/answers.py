@@ -1,6 +1,6 @@
 """What the admin API answers with and is given. Times are milliseconds since the epoch, but for `timestamp`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -312,7 +312,7 @@ class LetterSelection(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: list[int] | None = Field(None, max_length=1000)
+    ids: list[Annotated[int, Field(ge=1, le=2**63 - 1)]] | None = Field(None, max_length=1000)
     scope: str = Field("", max_length=170)
     type: str | None = Field(None, max_length=64)
     reason: str | None = Field(None, max_length=32)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from contracts.identity import derive_id
 from contracts.states import JobState
 
@@ -111,3 +112,10 @@ async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die):
     named = await client.post(f"{LETTERS}/replay", json={"ids": [1, 2]})
     assert named.json()["effects"] == {str(other): "not_found", str(letter["id"]): "replayed"}
     assert (await client.post(f"{LETTERS}/delete", json={"ids": [other]})).json()["deleted"] == 0
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**63])
+async def test_a_number_that_no_death_has_is_refused(operator, number):
+    for action in ("replay", "delete"):
+        answer = await operator.post(f"{LETTERS}/{action}", json={"ids": [number]})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
