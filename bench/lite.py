@@ -6,6 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.looks import cancel_many, looks
 from bench.measure import report, report_header
 from bench.rows import JOBS, SLOTS, delayed_start, idle, idle_start, in_loop, kill_to_elsewhere, throughput
 
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> None:
     kills = int(arguments[0]) if arguments else 5
     os.environ.pop("STREAMLANE_REDIS_URL", None)
     report_header()
-    for measure in (rates, starts, delayed_start, idle):
+    for measure in (rates, starts, delayed_start, looks, cancel_many, idle):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             in_loop(measure(Path(folder)))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from bench.looks import cancel_many, looks
 from bench.measure import Noop, Scoped, report, report_header
 from bench.rows import (
     JOBS,
@@ -308,7 +309,16 @@ def main(arguments: list[str]) -> None:
     with redis_server("--slowlog-log-slower-than", "2000", "--slowlog-max-len", "10000") as address:
         os.environ["STREAMLANE_REDIS_URL"] = address
         run(lambda folder: rates(folder, asked.peers))
-        for measure in (starts, delayed_start, idle_commands, cancel_scope, memory, stale):
+        for measure in (
+            starts,
+            delayed_start,
+            idle_commands,
+            cancel_scope,
+            looks,
+            cancel_many,
+            memory,
+            stale,
+        ):
             run(measure)
         run(lambda folder: kill_to_elsewhere(folder, asked.kills))
         run(lambda folder: kill_to_elsewhere(folder, 2, waiting=10_000))

@@ -17,7 +17,8 @@ from tests.support.hand import Hand, ids, new
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PENDING, SCHEDULED = 60_000, 40_000
-ANSWER_S, CANCEL_S = 0.3, 2.0
+ANSWER_S, CANCEL_S = 3.0, 20.0
+"""Ten times the budgets, which `bench` measures: here fails only what grows with the queue."""
 RARE = Scope("knowledge", "rare")
 BUSY = Scope("tenant", "1")
 
@@ -33,18 +34,14 @@ async def fill(store: Broker, count: int, **fields: Any) -> None:
 
 
 async def quick(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """The answer, which comes in time at the second try at the latest: other processes share this machine."""
-    took: list[float] = []
-    for _ in range(2):
-        began = perf_counter()
-        found = await ask()
-        took.append(perf_counter() - began)
-        if took[-1] <= ANSWER_S:
-            return found
-    raise AssertionError(f"it took {took} s")
+    began = perf_counter()
+    found = await ask()
+    took = perf_counter() - began
+    assert took <= ANSWER_S
+    return found
 
 
-async def test_every_page_filter_and_count_comes_within_three_tenths_of_a_second(store: Broker) -> None:
+async def test_every_page_filter_and_count_comes_at_once(store: Broker) -> None:
     inspector = Inspector(store)
     await fill(store, PENDING)
     await fill(store, SCHEDULED, delay_ms=600_000)
@@ -100,10 +97,7 @@ async def cancelled_base(store: Broker, hand: Hand, name: str) -> float:
     return took
 
 
-async def test_a_base_of_ten_thousand_jobs_goes_within_two_seconds_and_its_neighbour_stays(
+async def test_a_base_of_ten_thousand_jobs_goes_at_once_and_its_neighbour_stays(
     store: Broker, hand: Hand
 ) -> None:
-    took = await cancelled_base(store, hand, "one")
-    if took > CANCEL_S:  # other processes share this machine
-        took = await cancelled_base(store, hand, "two")
-    assert took <= CANCEL_S
+    assert await cancelled_base(store, hand, "one") <= CANCEL_S
