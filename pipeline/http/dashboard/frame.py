@@ -12,6 +12,7 @@ from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from contracts.topology import UnknownNameError
 from pipeline.clock import now_ms
@@ -195,6 +196,8 @@ class PageRoute(APIRoute):
             except Problem as problem:
                 code = problem.code if problem.code == "csrf" else "refused"
                 return await self._fail(request, problem.status, code, problem.error)
+            except HTTPException as refusal:
+                return await self._fail(request, refusal.status_code, "refused", str(refusal.detail))
             except tuple(PROBLEMS) as error:
                 status, code = next(PROBLEMS[kind] for kind in type(error).mro() if kind in PROBLEMS)
                 return await self._fail(request, status, code)
@@ -211,7 +214,7 @@ class PageRoute(APIRoute):
         desk = desk_of(request)
         try:
             who = await signed_in(request, desk)
-        except (SignInNeeded, Problem, StoreUnavailable):
+        except (SignInNeeded, Problem, HTTPException, StoreUnavailable):
             who = Principal("", "", "", frozenset())
         title = t(f"problem.{code}")
         text = t(f"problem.{code}.about") if t.has(f"problem.{code}.about") else error
