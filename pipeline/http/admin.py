@@ -12,6 +12,7 @@ from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
 from pipeline.http import answers, steering
 from pipeline.http.auth import needs
+from pipeline.http.call import Call
 from pipeline.http.desk import Desk, desk_of
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
@@ -166,7 +167,7 @@ async def act_on_task(
     action: str,
 ) -> answers.Success:
     """Cancel a job with the document it works on, run it now, or delete it."""
-    await steering.act_on_task(request, who, queue, task_id, action)
+    await steering.act_on_task(Call.of(request, who), queue, task_id, action)
     return answers.Success()
 
 
@@ -187,14 +188,14 @@ async def act_on_queue(
     steering.known_queue(queue)
     if selection.task_ids is not None:
         records = steering.named(desk, who, queue, selection.task_ids)
-        effects = await steering.act_on_records(request, who, queue, action, records)
+        effects = await steering.act_on_records(Call.of(request, who), queue, action, records)
     elif selection.state is None:
         raise Problem(400, "name task_ids, or a state", "unknown_task_state")
     else:
         scope = steering.known_scope(selection.scope) or who.scope
         match = TaskFilter(type=selection.type, scope=scope, error=selection.error)
         found = steering.Matching(desk, who, queue, selection.state, match, selection.cursor)
-        effects = await steering.act_on_records(request, who, queue, action, found.records())
+        effects = await steering.act_on_records(Call.of(request, who), queue, action, found.records())
         cursor = found.cursor
     return answers.Effects(effects=effects, counts=Counter(effects.values()), next_cursor=cursor)
 
@@ -206,7 +207,7 @@ async def purge(
     queue: str,
 ) -> answers.Deleted:
     """Delete the archived jobs of a queue."""
-    return answers.Deleted(deleted=await steering.purge(request, who, queue))
+    return answers.Deleted(deleted=await steering.purge(Call.of(request, who), queue))
 
 
 @router.post("/runtime/queues/{queue}/pause", responses=documented(400))
@@ -216,7 +217,7 @@ async def pause(
     queue: str,
 ) -> answers.Success:
     """Let a queue start nothing."""
-    await steering.set_paused(request, who, queue, paused=True)
+    await steering.set_paused(Call.of(request, who), queue, paused=True)
     return answers.Success()
 
 
@@ -227,7 +228,7 @@ async def resume(
     queue: str,
 ) -> answers.Success:
     """Undo a pause."""
-    await steering.set_paused(request, who, queue, paused=False)
+    await steering.set_paused(Call.of(request, who), queue, paused=False)
     return answers.Success()
 
 
@@ -258,7 +259,7 @@ async def cancel_scope(
     id: str,  # noqa: A002 - the name in the path
 ) -> answers.ScopeCancelled:
     """Cancel what a scope has, and what its jobs would still enqueue. What deletes a knowledge base still runs."""
-    done = await steering.cancel_scope(request, who, _scope(kind, id))
+    done = await steering.cancel_scope(Call.of(request, who), _scope(kind, id))
     return answers.ScopeCancelled(cancelled=len(done.cancelled), signalled=len(done.signalled))
 
 

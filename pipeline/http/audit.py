@@ -1,4 +1,4 @@
-"""What is done over HTTP is written down: that it was begun, before it is, and what came of it, afterwards."""
+"""What people and programs do is written down: that it was begun, before it is, and what came of it, afterwards."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,6 +8,7 @@ import structlog
 from fastapi import Request
 
 from pipeline.errors import JobNotFound, NotAllowed, StoreUnavailable
+from pipeline.http.call import Call
 from pipeline.http.desk import desk_of
 from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
@@ -26,13 +27,11 @@ class Entry:
 
 
 @asynccontextmanager
-async def recorded(
-    request: Request, principal: Principal, deed: str, target: tuple[str, str], /, **details: str
-) -> AsyncIterator[Entry]:
+async def recorded(call: Call, deed: str, target: tuple[str, str], /, **details: str) -> AsyncIterator[Entry]:
     """Record what the block does to `target`, a type and an id. Raises StoreUnavailable before it runs."""
-    database, entry = desk_of(request).database, Entry(dict(details))
+    database, entry = call.desk.database, Entry(dict(details))
     async with database.transaction() as sql:
-        row = await audit.write(sql, _deed(request, principal, deed, target, entry.details))
+        row = await audit.write(sql, _deed(call, deed, target, entry.details))
     try:
         yield entry
     except BaseException as error:
@@ -55,7 +54,7 @@ async def refused(
     request: Request, principal: Principal, action: str, why: str, target: tuple[str, str] | None = None
 ) -> None:
     """Record that somebody was not let do something; by default to what the path names."""
-    deed = _deed(request, principal, action, target or _target(request), {"error": why})
+    deed = _deed(Call.of(request, principal), action, target or _target(request), {"error": why})
     async with desk_of(request).database.transaction() as sql:
         await audit.write(sql, replace(deed, outcome=Outcome.DENIED))
 
@@ -71,17 +70,16 @@ def _target(request: Request) -> tuple[str, str]:
     return "dead_letter", str(path.get("id", ""))
 
 
-def _deed(
-    request: Request, principal: Principal, action: str, target: tuple[str, str], details: dict[str, str]
-) -> Deed:
+def _deed(call: Call, action: str, target: tuple[str, str], details: dict[str, str]) -> Deed:
+    who = call.who
     return Deed(
         action=action,
-        actor_user_id=principal.id,
-        actor_role=principal.role,
-        tenant_id=PLATFORM if principal.tenant_id is None else principal.tenant_id,
+        actor_user_id=who.id,
+        actor_role=who.role,
+        tenant_id=PLATFORM if who.tenant_id is None else who.tenant_id,
         target_type=target[0],
         target_id=target[1],
-        request_path=request.url.path,
-        request_method=request.method,
+        request_path=call.path,
+        request_method=call.method,
         details=dict(details),
     )

@@ -16,7 +16,8 @@ from pipeline.http import answers
 from pipeline.http.admin import BASE, MANAGE, Here, OfError, OfScope, PageSize, Reader, page_of
 from pipeline.http.audit import recorded
 from pipeline.http.auth import needs
-from pipeline.http.desk import Desk, desk_of
+from pipeline.http.call import Call
+from pipeline.http.desk import Desk
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
 from pipeline.http.steering import known_scope
@@ -83,7 +84,7 @@ async def dead_letter(who: Reader, desk: Here, id: LetterId) -> answers.LetterDe
 async def replay_one(request: Request, who: Replayer, desk: Here, id: LetterId) -> answers.Success:  # noqa: A002
     """Give a job another chance: it runs once more, or, if it is no longer kept, a new one of its payload does."""
     await chosen(desk, who, [id])
-    effects = await replay(request, who, [id])
+    effects = await replay(Call.of(request, who), [id])
     if effects[id] != "replayed":
         raise Problem(409, f"this death cannot be replayed: {effects[id]}", "not_replayable")
     return answers.Success()
@@ -95,14 +96,14 @@ async def replay_many(
 ) -> answers.LetterEffects:
     """Replay the deaths named, or at most a thousand that match, the oldest last."""
     ids, more = await _selected(desk, who, selection)
-    return _effects(await replay(request, who, ids), more=more)
+    return _effects(await replay(Call.of(request, who), ids), more=more)
 
 
 @router.delete("/dead-letters/{id}", responses=documented(404))
 async def delete_one(request: Request, who: Deleter, desk: Here, id: LetterId) -> answers.Deleted:  # noqa: A002
     """Delete a death, and its job if that is still archived."""
     await chosen(desk, who, [id])
-    return answers.Deleted(deleted=await delete(request, who, [id]))
+    return answers.Deleted(deleted=await delete(Call.of(request, who), [id]))
 
 
 @router.post("/dead-letters/delete", responses=documented(400))
@@ -111,15 +112,15 @@ async def delete_many(
 ) -> answers.Deleted:
     """Delete the deaths named, or at most a thousand that match, and their jobs that are still archived."""
     ids, _ = await _selected(desk, who, selection)
-    return answers.Deleted(deleted=await delete(request, who, ids))
+    return answers.Deleted(deleted=await delete(Call.of(request, who), ids))
 
 
-async def replay(request: Request, who: Principal, ids: Sequence[int]) -> dict[int, str]:
+async def replay(call: Call, ids: Sequence[int]) -> dict[int, str]:
     """Give the jobs of these deaths another chance; return of each what came of it: replayed, or why not."""
-    desk = desk_of(request)
+    desk = call.desk
     target = ("dead_letter", str(ids[0]) if len(ids) == 1 else "")
-    async with recorded(request, who, REPLAYED, target, count=str(len(ids))) as entry:
-        letters = {letter.id: letter for letter in await _theirs(desk, who, ids)}
+    async with recorded(call, REPLAYED, target, count=str(len(ids))) as entry:
+        letters = {letter.id: letter for letter in await _theirs(desk, call.who, ids)}
         effects = {
             one: await another_chance(desk, letters[one]) if one in letters else "not_found" for one in ids
         }
@@ -132,12 +133,12 @@ async def replay(request: Request, who: Principal, ids: Sequence[int]) -> dict[i
     return effects
 
 
-async def delete(request: Request, who: Principal, ids: Sequence[int]) -> int:
+async def delete(call: Call, ids: Sequence[int]) -> int:
     """Delete deaths, and their jobs that are still archived; return how many there were."""
-    desk = desk_of(request)
+    desk = call.desk
     target = ("dead_letter", str(ids[0]) if len(ids) == 1 else "")
-    async with recorded(request, who, DELETED, target, count=str(len(ids))) as entry:
-        letters = await _theirs(desk, who, ids)
+    async with recorded(call, DELETED, target, count=str(len(ids))) as entry:
+        letters = await _theirs(desk, call.who, ids)
         for letter in letters:
             record = await desk.broker.job(letter.job_id)
             if record is not None and record.state is JobState.ARCHIVED:

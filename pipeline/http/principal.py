@@ -9,6 +9,7 @@ from pipeline.records import JobRecord
 ADMIN: Final = "system_admin"
 PLATFORM_KEY: Final = "platform_api_key"
 TENANT_KEY: Final = "tenant_api_key"
+COMMAND_LINE: Final = "command_line"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.http import audit
 from pipeline.http.auth import COOKIE, signed_in_person
+from pipeline.http.call import Call
 from pipeline.http.desk import Desk, desk_of
 from pipeline.http.errors import ErrorBody, Problem, documented
 from pipeline.http.principal import ADMIN, Principal
@@ -70,7 +71,10 @@ async def begin(request: Request, name: str, password: str) -> str:
     if not (found and fits):
         await audit.refused(request, who, SIGNED_IN, "wrong name or password", ("admin", name))
         raise Problem(401, "wrong name or password", "wrong")
-    async with audit.recorded(request, who, SIGNED_IN, ("admin", name)), desk.database.transaction() as sql:
+    async with (
+        audit.recorded(Call.of(request, who), SIGNED_IN, ("admin", name)),
+        desk.database.transaction() as sql,
+    ):
         await people.forgive(sql, *limits)
         return await people.begin_session(sql, admin)
 
@@ -79,7 +83,7 @@ async def end(request: Request, response: Response, who: Principal) -> None:
     """End the session of a request."""
     desk = desk_of(request)
     async with (
-        audit.recorded(request, who, SIGNED_OUT, ("admin", who.name)),
+        audit.recorded(Call.of(request, who), SIGNED_OUT, ("admin", who.name)),
         desk.database.transaction() as sql,
     ):
         await people.end_session(sql, request.cookies.get(COOKIE, ""))

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from fastapi import Request
-
 from contracts.jobs import Scope
 from contracts.states import JobState
 from contracts.topology import QUEUES
@@ -14,7 +12,8 @@ from pipeline.actions import Action, Effect, allowed, payload
 from pipeline.broker import ScopeCancel
 from pipeline.errors import JobNotFound, NotAllowed
 from pipeline.http.audit import recorded
-from pipeline.http.desk import Belonging, Desk, desk_of
+from pipeline.http.call import Call
+from pipeline.http.desk import Belonging, Desk
 from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
 from pipeline.inspector import AT_ONCE, LONGEST_PAGE
@@ -70,19 +69,19 @@ def known_scope(text: str) -> Scope | None:
         raise Problem(400, f"a scope is written kind:id: {error}", "invalid_scope") from None
 
 
-async def act_on_task(request: Request, principal: Principal, queue: str, task_id: str, action: str) -> None:
+async def act_on_task(call: Call, queue: str, task_id: str, action: str) -> None:
     """Do one thing to a job. Raises Problem, StoreUnavailable."""
-    desk = desk_of(request)
+    desk = call.desk
     known_queue(queue)
     if not task_id or len(task_id) > 128:
         raise Problem(400, "Invalid task id", "invalid_task_id")
     record = await desk.broker.job(task_id)
-    there = record is not None and record.job.queue == queue and principal.sees(record)
+    there = record is not None and record.job.queue == queue and call.who.sees(record)
     about = {"queue": queue, "task_id": task_id, "action": action}
     if there and record is not None:
         about |= {"task_type": record.job.type, "from_state": str(record.state)}
     deed = TASK_DEEDS.get(action, "system.queue_task_refused")
-    async with recorded(request, principal, deed, ("queue_task", task_id), **about) as entry:
+    async with recorded(call, deed, ("queue_task", task_id), **about) as entry:
         if not there or record is None:
             raise Problem(409, "the task is gone", "task_gone")
         if action not in allowed(record):
@@ -96,24 +95,20 @@ async def act_on_task(request: Request, principal: Principal, queue: str, task_i
 
 
 async def act_on_records(
-    request: Request,
-    principal: Principal,
-    queue: str,
-    action: Action,
-    records: AsyncIterator[JobRecord | str],
+    call: Call, queue: str, action: Action, records: AsyncIterator[JobRecord | str]
 ) -> dict[str, Effect]:
     """Do one thing to many jobs of a queue; an id instead of a job is one that is not there. Return what truly happened
     to each. Raises Problem, StoreUnavailable.
     """
-    desk, effects = desk_of(request), dict[str, Effect]()
+    effects: dict[str, Effect] = {}
     about = {"queue": known_queue(queue), "task_id": ""}
-    async with recorded(request, principal, BULK_DEEDS[action], ("task_queue", queue), **about) as entry:
+    async with recorded(call, BULK_DEEDS[action], ("task_queue", queue), **about) as entry:
         try:
             async for one in records:
                 if isinstance(one, str):
                     effects[one] = Effect.NOT_FOUND
                 else:
-                    effects[one.job.id], _ = await act(desk, one, action)
+                    effects[one.job.id], _ = await act(call.desk, one, action)
         finally:
             entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
         await _decide(desk, effects)
@@ -175,10 +170,10 @@ async def act(desk: Desk, record: JobRecord, action: Action) -> tuple[Effect, bo
     return (await desk.inspector.act(action, [record.job.id]))[record.job.id], False
 
 
-async def cancel_scope(request: Request, principal: Principal, scope: Scope) -> ScopeCancel:
+async def cancel_scope(call: Call, scope: Scope) -> ScopeCancel:
     """Cancel what a scope has, and what its jobs would still enqueue; with documents, these too."""
-    desk, target = desk_of(request), (scope.kind, scope.id)
-    async with recorded(request, principal, SCOPE_CANCELLED, target) as entry:
+    desk, target = call.desk, (scope.kind, scope.id)
+    async with recorded(call, SCOPE_CANCELLED, target) as entry:
         if scope.kind == "knowledge_base":
             done = await _cancel_base(desk, scope.id)
         else:
@@ -199,22 +194,21 @@ async def _cancel_base(desk: Desk, ident: str) -> ScopeCancel:
     return ScopeCancel(more.cut, (*done.cancelled, *more.cancelled), (*done.signalled, *more.signalled))
 
 
-async def set_paused(request: Request, principal: Principal, queue: str, *, paused: bool) -> None:
+async def set_paused(call: Call, queue: str, *, paused: bool) -> None:
     """Let a queue start nothing, or undo that."""
-    desk = desk_of(request)
+    see = call.desk.inspector
     known_queue(queue)
     deed = PAUSED if paused else RESUMED
-    async with recorded(request, principal, deed, ("task_queue", queue), queue=queue):
-        await (desk.inspector.pause if paused else desk.inspector.resume)(queue)
+    async with recorded(call, deed, ("task_queue", queue), queue=queue):
+        await (see.pause if paused else see.resume)(queue)
 
 
-async def purge(request: Request, principal: Principal, queue: str) -> int:
+async def purge(call: Call, queue: str) -> int:
     """Delete the archived jobs of a queue; return how many."""
-    desk = desk_of(request)
     known_queue(queue)
     about = {"queue": queue, "task_id": ""}
-    async with recorded(request, principal, PURGED, ("task_queue", queue), **about) as entry:
-        deleted = await desk.inspector.purge(queue)
+    async with recorded(call, PURGED, ("task_queue", queue), **about) as entry:
+        deleted = await call.desk.inspector.purge(queue)
         entry.details["deleted"] = str(deleted)
     return deleted
 

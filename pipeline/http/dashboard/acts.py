@@ -148,7 +148,7 @@ async def _act(visit: Frame, wish: Wish, effects: Counter[str], cursor: str | No
     desk, who = visit.desk, visit.who
     matching = steering.Matching(desk, who, wish.queue, wish.state, wish.match, cursor)
     records = steering.named(desk, who, wish.queue, wish.ids) if wish.ids is not None else matching.records()
-    done = await steering.act_on_records(visit.request, who, wish.queue, wish.action, records)
+    done = await steering.act_on_records(visit.call, wish.queue, wish.action, records)
     effects.update(effect.value for effect in done.values())
     return matching.cursor if wish.ids is None else None
 
@@ -182,7 +182,7 @@ async def do_job(visit: Visit, job_id: str) -> Response:
     told = record.state is JobState.ACTIVE and action is Action.CANCEL
     code = "signalled" if told else DONE[action]
     try:
-        await steering.act_on_task(visit.request, visit.who, record.job.queue, job_id, action)
+        await steering.act_on_task(visit.call, record.job.queue, job_id, action)
     except Problem as problem:
         if problem.code not in REFUSED:
             raise
@@ -209,14 +209,14 @@ async def ask_steering(visit: Visit, name: str, verb: str) -> Response:
 @router.post("/queues/{name}/pause")
 async def pause(visit: Visit, name: str) -> Response:
     """Let a queue start nothing."""
-    await steering.set_paused(visit.request, visit.who, name, paused=True)
+    await steering.set_paused(visit.call, name, paused=True)
     return back_with(f"/queues/{name}", {"paused": name})
 
 
 @router.post("/queues/{name}/resume")
 async def resume(visit: Visit, name: str) -> Response:
     """Let a queue go on."""
-    await steering.set_paused(visit.request, visit.who, name, paused=False)
+    await steering.set_paused(visit.call, name, paused=False)
     return back_with(f"/queues/{name}", {"resumed": name})
 
 
@@ -233,7 +233,7 @@ async def ask_scope(visit: Visit, kind: str, ident: str) -> Response:
 async def cancel_scope(visit: Visit, kind: str, ident: str) -> Response:
     """Cancel all that belongs to something, and what its jobs would still enqueue."""
     form = await form_of(visit)
-    done = await steering.cancel_scope(visit.request, visit.who, _scope(kind, ident))
+    done = await steering.cancel_scope(visit.call, _scope(kind, ident))
     counts = {"cancelled": len(done.cancelled), "signalled": len(done.signalled)}
     return back_with(back(visit, form, "/"), {code: n for code, n in counts.items() if n} or {"nothing": 0})
 

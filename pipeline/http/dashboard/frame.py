@@ -18,6 +18,7 @@ from contracts.topology import UnknownNameError
 from pipeline.clock import now_ms
 from pipeline.errors import CursorExpired, CursorInvalid, JobNotFound, StoreUnavailable
 from pipeline.http.auth import SignInNeeded, signed_in
+from pipeline.http.call import Call
 from pipeline.http.dashboard.rendering import render
 from pipeline.http.dashboard.texts import LANGUAGES, Language, language
 from pipeline.http.desk import Desk, desk_of
@@ -42,6 +43,11 @@ class Frame:
     desk: Desk
     who: Principal
     t: Language
+
+    @property
+    def call(self) -> Call:
+        """What is done on this visit."""
+        return Call.of(self.request, self.who)
 
     async def page(self, template: str, section: str = "", status: int = 200, **about: Any) -> Response:
         """Return a page with all that is around it."""

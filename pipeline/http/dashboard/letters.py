@@ -129,6 +129,6 @@ async def do_dead(visit: Visit) -> Response:
 
 async def _act(visit: Frame, ids: Sequence[int], *, replay: bool) -> Counter[str]:
     if not replay:
-        return Counter(deleted=await dead_letters.delete(visit.request, visit.who, ids))
-    done = await dead_letters.replay(visit.request, visit.who, ids)
+        return Counter(deleted=await dead_letters.delete(visit.call, ids))
+    done = await dead_letters.replay(visit.call, ids)
     return Counter("replayed" if effect == "replayed" else "not_replayed" for effect in done.values())
