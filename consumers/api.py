@@ -4,20 +4,16 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from consumers.extras import KNOWLEDGE
-from consumers.overseeing import StoredDocuments
+from consumers.desk import desk_of
 from pipeline import Database, Pipeline
 from pipeline.http.app import create_app
-from pipeline.http.dead_letters import another_chance
-from pipeline.http.desk import Belonging, Desk
-from pipeline.store import batches, people
-from pipeline.store.dead_letters import Letter, mark_replayed
+from pipeline.store import people
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -28,60 +24,7 @@ FIRST_ADMIN = "admin"
 
 def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
     """Return the app that serves this pipeline."""
-    return create_app(desk_for(pipeline, database))
-
-
-def desk_for(pipeline: Pipeline, database: Database) -> Desk:
-    """Return what the service of this pipeline works with."""
-    return Desk(
-        settings=pipeline.settings,
-        broker=pipeline.broker,
-        inspector=pipeline.inspector,
-        database=database,
-        business=None if KNOWLEDGE.absent else Documents(database),
-        documents=StoredDocuments(database, pipeline),
-    )
-
-
-async def replay(pipeline: Pipeline, database: Database, letters: Sequence[Letter]) -> dict[int, str]:
-    """Give the jobs of these deaths another chance; return of each "replayed", or why not."""
-    desk = desk_for(pipeline, database)
-    effects = {letter.id: await another_chance(desk, letter) for letter in letters}
-    async with database.transaction() as sql:
-        await mark_replayed(sql, [one for one, effect in effects.items() if effect == "replayed"])
-    return effects
-
-
-class Documents:
-    """Implements `pipeline.http.desk.Business`: what a job works on is a document."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> Belonging:
-        """See `Business`."""
-        from consumers.knowledge.documents import cancel, document  # here: they load slowly
-
-        async with self._database.transaction() as sql:
-            found = await document(sql, knowledge_id)
-            if found is None:
-                return Belonging.GONE
-            if tenant_id not in {None, found.tenant_id}:
-                return Belonging.FOREIGN
-            await cancel(sql, knowledge_id)
-        return Belonging.OURS
-
-    async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
-        """See `Business`."""
-        from consumers.knowledge.documents import cancel, documents_of
-
-        async with self._database.read() as sql:
-            documents = await documents_of(sql, knowledge_base_id)
-        for some in batches([ident for ident, under_way in documents.items() if under_way]):
-            async with self._database.transaction() as sql:
-                for ident in some:
-                    await cancel(sql, ident)
-        return documents
+    return create_app(desk_of(pipeline, database))
 
 
 @asynccontextmanager

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from consumers.commands.operating import AsJson, operating
 from consumers.commands.terminal import emit, named, needs, run
 from consumers.extras import KNOWLEDGE
-from contracts.states import JobState
 
 
 class Commands(TyperGroup):
@@ -44,30 +44,18 @@ def _misuse_as_json() -> Iterator[None]:
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )  # fmt: skip
-jobs = typer.Typer(no_args_is_help=True, help="See and steer single jobs.")
-
-dead = typer.Typer(no_args_is_help=True, help="See jobs that were given up, and replay them.")
 keys = typer.Typer(no_args_is_help=True, help="Keys with which programs use the API.")
 admins = typer.Typer(no_args_is_help=True, help="People who may sign in to the dashboard.")
 
 DAY_S: Final = 24 * 3600
 LOCAL: Final = "127.0.0.1"
-PAGE: Final = 100
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
 AdminName = Annotated[str, typer.Argument(metavar="NAME", help="Who.", callback=named)]
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.")]
-Deaths = Annotated[
-    list[int] | None, typer.Argument(metavar="ID...", min=1, help="As `dead list` shows them.")
-]
-OfType = Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")]
-All = Annotated[bool, typer.Option("--all", help="All of them.")]
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 
 def _version(asked: bool) -> None:
@@ -185,114 +173,9 @@ def api(host: Host = LOCAL, port: Port = 8000) -> None:
     run(api(host, port), new_loop=new_loop())
 
 
-@app.command()
-def queues(
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show what waits, runs and failed, queue by queue."""
-    from consumers.commands.queues import queues
-
-    run(queues(as_json, 2 if watch else None), as_json=as_json)
-
-
-@app.command()
-def pause(queue: QueueName, as_json: AsJson = False) -> None:
-    """Let a queue start nothing, until it is resumed."""
-    from consumers.commands.queues import steer
-
-    run(steer("pause", queue, as_json), as_json=as_json)
-
-
-@app.command()
-def resume(queue: QueueName, as_json: AsJson = False) -> None:
-    """Let a paused queue go on."""
-    from consumers.commands.queues import steer
-
-    run(steer("resume", queue, as_json), as_json=as_json)
-
-
-app.add_typer(jobs, name="jobs")
-app.add_typer(dead, name="dead")
+app.add_typer(operating)
 app.add_typer(keys, name="keys")
 app.add_typer(admins, name="admins")
-
-
-@jobs.command("list")
-def list_jobs(
-    queue: Annotated[str | None, typer.Option(help="Only this queue.")] = None,
-    state: Annotated[JobState | None, typer.Option(help="Only this state.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
-    as_json: AsJson = False,
-) -> None:
-    """List jobs, by default all that have not ended and the archived."""
-    from consumers.commands.queues import list_jobs
-
-    run(list_jobs(queue, state, limit, as_json), as_json=as_json)
-
-
-@jobs.command("show")
-def show(job_id: JobId, as_json: AsJson = False) -> None:
-    """Show one job."""
-    from consumers.commands.queues import show
-
-    run(show(job_id, as_json), as_json=as_json)
-
-
-@jobs.command("cancel")
-def cancel(job_id: JobId, as_json: AsJson = False) -> None:
-    """Cancel a job; one that runs is told to stop."""
-    from consumers.commands.queues import cancel
-
-    run(cancel(job_id, as_json), as_json=as_json)
-
-
-@jobs.command("run-now")
-def run_now(job_id: JobId, as_json: AsJson = False) -> None:
-    """Run a waiting job at once, or give an archived one another attempt."""
-    from consumers.commands.queues import act
-
-    run(act("run_now", job_id, as_json), as_json=as_json)
-
-
-@jobs.command("delete")
-def delete(job_id: JobId, as_json: AsJson = False) -> None:
-    """Delete a job that has ended."""
-    from consumers.commands.queues import act
-
-    run(act("delete", job_id, as_json), as_json=as_json)
-
-
-@dead.command("list")
-def list_dead(
-    task_type: OfType = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = PAGE,
-    as_json: AsJson = False,
-) -> None:
-    """List jobs that were given up and not replayed, the last first."""
-    from consumers.commands.dead import list_dead
-
-    run(list_dead(task_type, limit, as_json), as_json=as_json)
-
-
-@dead.command("replay")
-def replay_dead(
-    ids: Deaths = None, task_type: OfType = None, everything: All = False, as_json: AsJson = False
-) -> None:
-    """Let jobs that were given up run once more."""
-    from consumers.commands.dead import replay_dead
-
-    run(replay_dead(ids or [], task_type, everything, as_json), as_json=as_json)
-
-
-@dead.command("purge")
-def purge_dead(
-    ids: Deaths = None, task_type: OfType = None, everything: All = False, as_json: AsJson = False
-) -> None:
-    """Strike jobs that were given up off the list."""
-    from consumers.commands.dead import purge_dead
-
-    run(purge_dead(ids or [], task_type, everything, as_json), as_json=as_json)
 
 
 @keys.command("create")

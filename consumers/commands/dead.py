@@ -1,90 +1,178 @@
-"""`streamlane dead`: jobs that were given up, and giving them another chance."""
+"""`streamlane dead`: jobs that were given up, and what to do about them: one, many or all."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from consumers.commands.terminal import FAILED, OK, emit, moment, out, shown, table
-from consumers.database import open_database, refuse_another
-from pipeline import Database, Pipeline
-from pipeline.errors import ConfigurationError
-from pipeline.store import dead_letters
+from consumers.commands.jobs import described
+from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, moment, out, shown, table
+from consumers.commands.wording import SAYS, checked, plain
+from consumers.database import open_database
+from consumers.desk import by_hand
+from pipeline import Database, Pipeline, Settings
+from pipeline.errors import ConfigurationError, JobNotFound
+from pipeline.http.answers import LetterRow
+from pipeline.http.call import Call
+from pipeline.http.dashboard.filters import Filters
+from pipeline.http.dashboard.letters import narrowed
+from pipeline.http.dead_letters import delete, replay
+from pipeline.store import dead_letters as rows
 from pipeline.store.dead_letters import Letter, Narrowed
 
+BATCH: Final = 500
+"""Deaths of one row in the audit log."""
+LONGEST_ID: Final = 19
+"""Digits that are no id of a death any more."""
+NONE: Final = "no dead letter matches"
 
-async def list_dead(task_type: str | None, limit: int, as_json: bool) -> int:
-    """Print deaths, the last first."""
-    async with _opened() as (_, database), database.read() as sql:
-        found = await dead_letters.listed(sql, Narrowed(task_type=task_type), limit)
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which deaths: those with these ids, of theirs or of their jobs, or all that match."""
+
+    ids: tuple[str, ...] = ()
+    filters: Filters = Filters()  # noqa: RUF009 - it is frozen
+    reason: str = ""
+    all: bool = False
+
+    @property
+    def match(self) -> Narrowed:
+        """Which deaths match. Raises ConfigurationError for filters that cannot be."""
+        return narrowed(checked(self.filters), self.reason)
+
+
+async def list_dead(choice: Choice, limit: int, *, replayed: bool, as_json: bool) -> int:
+    """Print deaths, the last first, and how many there are by reason and type."""
+    match = replace(choice.match, replayed=replayed)
+    async with open_database(Settings.read()) as database, database.read() as sql:
+        found = await rows.listed(sql, match, limit + 1)
+        groups = await rows.counted(sql, match)
+    more, found = len(found) > limit, found[:limit]
     if as_json:
-        emit({"dead_letters": [_facts(letter) for letter in found]})
+        told = [{"reason": why, "task_type": name, "count": n} for (why, name), n in groups.items()]
+        emit({"dead_letters": [_told(letter) for letter in found], "groups": told, "more": more})
         return OK
     table(
-        ("id", "job", "type", "reason", "tries", "died", "error"),
+        ("id", "job", "type", "belongs to", "reason", "died", "attempts", "error"),
         [
-            (one.id, one.job_id, one.task_type, one.reason, one.fail_count, moment(one.failed_at),
-             shown(one.last_error, 80))
-            for one in found
+            (letter.id, letter.job_id, letter.task_type, f"{letter.scope}:{letter.scope_id}", letter.reason,
+             moment(letter.failed_at), letter.fail_count, shown(letter.last_error, 80))
+            for letter in found
         ],
     )  # fmt: skip
+    if more:
+        out.print(f"the last {limit} of {sum(groups.values())}; --limit shows more")
     return OK
 
 
-async def replay_dead(ids: Sequence[int], task_type: str | None, everything: bool, as_json: bool) -> int:
-    """Give the jobs of these deaths another chance."""
-    from consumers.api import replay  # it brings the whole HTTP service
-
-    async with _opened() as (pipeline, database):
-        async with database.read() as sql:
-            letters = await _chosen(sql, ids, task_type, everything)
-        effects = await replay(pipeline, database, letters)
-    effects = dict.fromkeys(ids, "there is no such dead letter") | effects
-    if as_json:
-        emit({"effects": {str(one): effect for one, effect in effects.items()}})
-    else:
-        table(("id", "effect"), list(effects.items()))
-    return OK if all(effect == "replayed" for effect in effects.values()) else FAILED
-
-
-async def purge_dead(ids: Sequence[int], task_type: str | None, everything: bool, as_json: bool) -> int:
-    """Delete deaths; their jobs are kept as long as others that were given up."""
-    async with _opened() as (_, database), database.transaction() as sql:
-        letters = await _chosen(sql, ids, task_type, everything)
-        count = await dead_letters.remove(sql, [letter.id for letter in letters])
-    if as_json:
-        emit({"deleted": count})
-    else:
-        out.print(f"deleted {count}")
-    return OK
-
-
-async def _chosen(
-    sql: AsyncSession, ids: Sequence[int], task_type: str | None, everything: bool
-) -> list[Letter]:
-    if ids:
-        return await dead_letters.by_id(sql, ids)
-    if not (task_type or everything):
-        raise ConfigurationError("say which: their ids, --type TYPE, or --all")
-    return await dead_letters.listed(sql, Narrowed(task_type=task_type), 2**31)
-
-
-@asynccontextmanager
-async def _opened() -> AsyncIterator[tuple[Pipeline, Database]]:
+async def show(ident: str, as_json: bool) -> int:
+    """Print a death, and its job if that is still there."""
     async with Pipeline.open() as pipeline, open_database(pipeline.settings) as database:
-        await refuse_another(pipeline, database)
-        yield pipeline, database
+        (letter,) = await _named(database, [ident])
+        record = await pipeline.broker.job(letter.job_id)
+    if as_json:
+        emit({"dead_letter": _told(letter), "job": described(record) if record else None})
+        return OK
+    facts = _told(letter) | {name: moment(getattr(letter, name)) for name in ("failed_at", "replayed_at")}
+    job = f"its job is {record.state}" if record else "its job is no longer kept: a replay makes a new one"
+    advice = SAYS.code_of("reason.do", letter.reason)
+    table(("field", "value"), [(n, v) for n, v in (facts | {"job": job, "advice": advice}).items() if v])
+    return OK
 
 
-def _facts(letter: Letter) -> dict[str, object]:
-    return {
-        "id": letter.id,
-        "job_id": letter.job_id,
-        "type": letter.task_type,
-        "tenant_id": letter.tenant_id,
-        "scope": f"{letter.scope}:{letter.scope_id}",
-        "reason": letter.reason,
-        "tries": letter.fail_count,
-        "failed_at": moment(letter.failed_at),
-        "last_error": letter.last_error,
-    }
+async def replay_dead(choice: Choice, *, yes: bool, as_json: bool) -> int:
+    """Give the jobs of these deaths another chance."""
+    effects: dict[int, str] = {}
+    async with by_hand("dead replay") as call:
+        wanted = await _chosen(call, choice)
+        if not await _agreed(call, choice, "replay", yes=yes):
+            return FAILED
+        async for ids in wanted:
+            effects |= await replay(call, ids)
+    refused = {one: effect for one, effect in effects.items() if effect != "replayed"}
+    if as_json:
+        emit({"success": not refused, "counts": Counter(effects.values()), "effects": effects})
+        return FAILED if refused else OK
+    done = len(effects) - len(refused)
+    out.print(plain(SAYS("done.replayed", n=done)) if effects else NONE)
+    for one, effect in refused.items():
+        out.print(f"{one}: {shown(effect)}", markup=False)
+    return FAILED if refused else OK
+
+
+async def purge(choice: Choice, *, yes: bool, as_json: bool) -> int:
+    """Delete these deaths, and their jobs that are still archived."""
+    deleted = 0
+    async with by_hand("dead purge") as call:
+        wanted = await _chosen(call, choice)
+        if not await _agreed(call, choice, "delete_letters", yes=yes):
+            return FAILED
+        async for ids in wanted:
+            deleted += await delete(call, ids)
+    if as_json:
+        emit({"success": True, "deleted": deleted})
+    else:
+        out.print(plain(SAYS("done.deleted", n=deleted)) if deleted else NONE)
+    return OK
+
+
+async def _chosen(call: Call, choice: Choice) -> AsyncIterator[list[int]]:
+    """Return the ids of the deaths that were chosen, in parts. Raises ConfigurationError, JobNotFound."""
+    narrowed_down = choice.filters.any or bool(choice.reason) or choice.all
+    if bool(choice.ids) == narrowed_down:
+        raise ConfigurationError(
+            "say which: by their ids, by filters that they match, or --all; `streamlane dead list` shows them"
+        )
+    if not choice.ids:
+        return _matching(call.desk.database, choice.match)
+    letters = await _named(call.desk.database, choice.ids)
+    return _parts([letter.id for letter in letters])
+
+
+async def _parts(ids: Sequence[int]) -> AsyncIterator[list[int]]:
+    for start in range(0, len(ids), BATCH):
+        yield list(ids[start : start + BATCH])
+
+
+async def _matching(database: Database, match: Narrowed) -> AsyncIterator[list[int]]:
+    before: int | None = None
+    while True:
+        async with database.read() as sql:
+            found = await rows.listed(sql, match, BATCH, before)
+        if not found:
+            return
+        before = found[-1].id
+        yield [letter.id for letter in found]
+
+
+async def _agreed(call: Call, choice: Choice, act: str, *, yes: bool) -> bool:
+    """Whether it is wanted, once it is said how many there are; those that were named were not many."""
+    if choice.ids:
+        return True
+    async with call.desk.database.read() as sql:
+        count = sum((await rows.counted(sql, choice.match)).values())
+    question = plain(f"{SAYS(f'confirm.{act}', n=count)} {SAYS(f'confirm.{act}.about')}")
+    if not count or agreed(question, yes=yes):
+        return True
+    out.print(UNCHANGED)
+    return False
+
+
+async def _named(database: Database, idents: Sequence[str]) -> list[Letter]:
+    """Return these deaths, each named by its id or by that of its job, whose last it then is. Raises JobNotFound."""
+    found: dict[int, Letter] = {}
+    async with database.read() as sql:
+        for ident in idents:
+            number = int(ident) if ident.isascii() and ident.isdecimal() and len(ident) < LONGEST_ID else 0
+            letters = await rows.by_id(sql, [number]) if number else await rows.of_job(sql, ident)
+            if not letters:
+                raise JobNotFound(
+                    f"no dead letter {ident} (any more); `streamlane dead list` shows those there are"
+                )
+            found[letters[-1].id] = letters[-1]
+    return list(found.values())
+
+
+def _told(letter: Letter) -> dict[str, Any]:
+    return LetterRow.model_validate(letter).model_dump()

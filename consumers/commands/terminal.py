@@ -19,6 +19,7 @@ OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 LONGEST_NAME: Final = 100
+UNCHANGED: Final = "nothing was changed"
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -81,6 +82,18 @@ def complain(message: str, code: str, *, as_json: bool) -> None:
     say(message)
 
 
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether a person says yes to a question; `yes` says it for a script. Raises ConfigurationError where nobody can."""
+    from pipeline.errors import ConfigurationError
+
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and err.is_terminal):
+        raise ConfigurationError(f"{question} Nobody is here to be asked: repeat it with --yes")
+    err.print(f"{escape(question)} [y/N] ", end="")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def say(message: str) -> None:
     """Say something of this process to people, on standard error."""
     err.print(f"streamlane: {escape(message)}")
@@ -103,18 +116,23 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         for row in (columns, *rows):
             sys.stdout.write("\t".join(_flat(cell) for cell in row) + "\n")
         return
+    out.print(drawn(columns, rows))
+
+
+def drawn(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Return rows under their names as a table for a terminal; a column of nothing is left out."""
     told = [n for n in range(len(columns)) if not rows or any(_flat(row[n]) for row in rows)]
     columns, rows = [columns[n] for n in told], [[row[n] for n in told] for row in rows]
     gap = 2 if width(columns, rows) + 2 * (len(columns) - 1) <= out.width else 1
-    drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for number, name in enumerate(columns):
         counts = bool(rows) and all(isinstance(row[number], int) for row in rows)
-        drawn.add_column(
+        grid.add_column(
             name, no_wrap=not number or counts, overflow="fold", justify="right" if counts else "left"
         )
     for row in rows:
-        drawn.add_row(*(escape(_flat(cell)) for cell in row))
-    out.print(drawn)
+        grid.add_row(*(escape(_flat(cell)) for cell in row))
+    return grid
 
 
 def width(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:

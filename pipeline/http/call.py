@@ -10,12 +10,15 @@ from pipeline.http.principal import Principal
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`path` and `method` are of the request, as the audit log tells them; on the command line the command, and nothing."""
+    """`path` and `method` are of the request, as the audit log tells them; on the command line the command, and nothing.
+    `any_job`: also a job that works on no document may be cancelled by itself.
+    """
 
     desk: Desk
     who: Principal
     path: str
     method: str = ""
+    any_job: bool = False
 
     @classmethod
     def of(cls, request: Request, who: Principal) -> "Call":

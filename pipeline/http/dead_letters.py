@@ -121,9 +121,7 @@ async def replay(call: Call, ids: Sequence[int]) -> dict[int, str]:
     target = ("dead_letter", str(ids[0]) if len(ids) == 1 else "")
     async with recorded(call, REPLAYED, target, count=str(len(ids))) as entry:
         letters = {letter.id: letter for letter in await _theirs(desk, call.who, ids)}
-        effects = {
-            one: await another_chance(desk, letters[one]) if one in letters else "not_found" for one in ids
-        }
+        effects = {one: await _replay(desk, letters[one]) if one in letters else "not_found" for one in ids}
         done = [one for one, effect in effects.items() if effect == "replayed"]
         async with desk.database.transaction() as sql:
             await rows.mark_replayed(sql, done)
@@ -173,8 +171,7 @@ async def _selected(desk: Desk, who: Principal, selection: answers.LetterSelecti
     return [letter.id for letter in found[:AT_ONCE]], len(found) > AT_ONCE
 
 
-async def another_chance(desk: Desk, letter: Letter) -> str:
-    """Let a job run once more, or a new one of its payload; return "replayed", or why not."""
+async def _replay(desk: Desk, letter: Letter) -> str:
     record = await desk.broker.job(letter.job_id)
     try:
         if record is None:

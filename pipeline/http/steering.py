@@ -69,8 +69,8 @@ def known_scope(text: str) -> Scope | None:
         raise Problem(400, f"a scope is written kind:id: {error}", "invalid_scope") from None
 
 
-async def act_on_task(call: Call, queue: str, task_id: str, action: str) -> None:
-    """Do one thing to a job. Raises Problem, StoreUnavailable."""
+async def act_on_task(call: Call, queue: str, task_id: str, action: str) -> Effect:
+    """Do one thing to a job; return what came of it. Raises Problem, StoreUnavailable."""
     desk = call.desk
     known_queue(queue)
     if not task_id or len(task_id) > 128:
@@ -84,14 +84,17 @@ async def act_on_task(call: Call, queue: str, task_id: str, action: str) -> None
     async with recorded(call, deed, ("queue_task", task_id), **about) as entry:
         if not there or record is None:
             raise Problem(409, "the task is gone", "task_gone")
-        if action not in allowed(record):
+        effect, orphan = Effect.NOT_ALLOWED, False
+        if action in set(Action):
+            effect, orphan = await act(call, record, Action(action))
+        if effect is Effect.NOT_ALLOWED:
             raise Problem(409, f"a task that is {record.state} does not allow this", "action_not_allowed")
-        effect, orphan = await act(desk, record, Action(action))
         if orphan:
             entry.details["orphan_purge"] = "true"
         if effect not in DID_IT:
             raise Problem(409, f"the task cannot be {PAST[Action(action)]} any more", "task_changed")
         await _decide(desk, {task_id: effect})
+    return effect
 
 
 async def act_on_records(
@@ -108,10 +111,10 @@ async def act_on_records(
                 if isinstance(one, str):
                     effects[one] = Effect.NOT_FOUND
                 else:
-                    effects[one.job.id], _ = await act(call.desk, one, action)
+                    effects[one.job.id], _ = await act(call, one, action)
         finally:
             entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
-        await _decide(desk, effects)
+        await _decide(call.desk, effects)
         if any(effect not in DID_IT for effect in effects.values()):
             entry.outcome = Outcome.PARTIAL
     return effects
@@ -161,13 +164,14 @@ class Matching:
                 return
 
 
-async def act(desk: Desk, record: JobRecord, action: Action) -> tuple[Effect, bool]:
+async def act(call: Call, record: JobRecord, action: Action) -> tuple[Effect, bool]:
     """Do one thing to a job; return what came of it, and whether it was an orphan. Raises Problem 503."""
-    if action not in allowed(record):
+    may = action in allowed(record)
+    if action is Action.CANCEL and may:
+        return await _cancel(call.desk, record)
+    if not may and not (action is Action.CANCEL and call.any_job):
         return Effect.NOT_ALLOWED, False
-    if action is Action.CANCEL:
-        return await _cancel(desk, record)
-    return (await desk.inspector.act(action, [record.job.id]))[record.job.id], False
+    return (await call.desk.inspector.act(action, [record.job.id]))[record.job.id], False
 
 
 async def cancel_scope(call: Call, scope: Scope) -> ScopeCancel:

@@ -17,8 +17,21 @@ PARAMETERS = 7
 NAMELESS = {"manager", "managers", "helper", "helpers", "util", "utils", "base", "bases"}
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-COMPOSING = {f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "lanes", "overseeing", "services"]}
+COMPOSING = {
+    f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "desk", "lanes", "overseeing", "services"]
+}
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
+OPERATING = {
+    f"consumers/commands/{name}.py" for name in ["acting", "dead", "jobs", "operating", "queues", "wording"]
+}
+OPERATED = {
+    "pipeline.actions",
+    "pipeline.clock",
+    "pipeline.projection",
+    "pipeline.reasons",
+    "pipeline.records",
+}
+"""What the terminal shows, and steers as the dashboard does."""
 
 URL_HOST = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@]*@)?([\w.-]+\.[a-z]{2,})\b", re.IGNORECASE)
 KNOWN_HOSTS = re.compile(
@@ -107,6 +120,8 @@ def consumers_use_the_public_names(source: Source) -> Iterator[str]:
     if source.floor != "consumers":
         return
     allowed = {"pipeline.errors"} | (COMPOSED if source.path in COMPOSING else set())  # a public name itself
+    if source.path in OPERATING:
+        allowed = allowed | COMPOSED | OPERATED
     if source.path.startswith("consumers/migrations/") or stores(source):
         allowed = allowed | {"pipeline.store"}
     for line, name in imports(source):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from consumers.commands.acting import act_on_one
 from consumers.commands.ingest import Watch, bring_in
-from consumers.commands.queues import cancel_job
 from consumers.commands.session import TENANT, Session
+from consumers.desk import by_hand
 from consumers.knowledge.documents import Entry
 from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
 from consumers.knowledge.settings import KnowledgeBaseSettings
@@ -19,6 +20,7 @@ from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from contracts.states import JobState
 from pipeline import Handler, Pipeline
+from pipeline.actions import Action
 from sqlalchemy import event
 
 from tests.support.documents import png
@@ -188,7 +190,8 @@ async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(t
         opened = Session(pipeline, services)
         (waiting,) = await bring_in(opened, "test", [path], wait=False, limit=1, quiet=True)
         page = await pipeline.inspector.tasks("default", JobState.PENDING)
-        said = await cancel_job(pipeline, page.records[0].job.id)
+        async with by_hand("jobs cancel") as call:
+            said = await act_on_one(call, Action.CANCEL, page.records[0].job.id)
     assert (waiting.fate.status, said) == (ParseStatus.PENDING, "cancelled")
     (again,) = await ingest(path)
     assert (again.entry, again.fate.status) == (Entry.RETRIED, ParseStatus.COMPLETED)

@@ -74,16 +74,8 @@ class Frame:
         return response
 
     def sentence(self, key: str, params: Mapping[str, Any]) -> str:
-        """Return a sentence about lengths of time (`…_ms`) and moments (`until`, `since`), in words."""
-        about = dict(params)
-        if about.pop("more", False) and self.t.has(f"{key}_more"):
-            key = f"{key}_more"
-        for name in [name for name in about if name.endswith("_ms")]:
-            about[name.removesuffix("_ms")] = self.t.age(about.pop(name))
-        if "until" in about:
-            left = int(about["until"]) - now_ms()
-            about["until"] = self.t("in", age=self.t.age(left)) if left > 0 else self.t("due")
-        return self.t(key, **about)
+        """Return a sentence about what comes and goes."""
+        return self.t.sentence(key, params, now_ms())
 
     def _nav(self) -> list[tuple[str, str]]:
         pages = ["dead", "workers", *(["documents"] if self.desk.documents else []), "audit"]

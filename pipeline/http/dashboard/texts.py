@@ -41,6 +41,18 @@ class Language:
         said = {name: self.number(v) if isinstance(v, int) else v for name, v in about.items()}
         return text.format_map(said)
 
+    def sentence(self, key: str, params: Mapping[str, Any], now: int) -> str:
+        """Return a sentence about lengths of time (`…_ms`) and a moment (`until`), in words; `key` has a form for `more`."""
+        about = dict(params)
+        if about.pop("more", False) and self.has(f"{key}_more"):
+            key = f"{key}_more"
+        for name in [name for name in about if name.endswith("_ms")]:
+            about[name.removesuffix("_ms")] = self.age(about.pop(name))
+        if "until" in about:
+            left = int(about["until"]) - now
+            about["until"] = self("in", age=self.age(left)) if left > 0 else self("due")
+        return self(key, **about)
+
     def has(self, key: str) -> bool:
         """Whether there is such a sentence: a code that came from elsewhere may be newer than this dashboard."""
         return key in self.texts

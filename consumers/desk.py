@@ -1,0 +1,100 @@
+"""What people and programs act with, over HTTP and on the command line: the queue, with the domain behind it."""
+
+import getpass
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from consumers.database import open_database, refuse_another
+from consumers.extras import KNOWLEDGE
+from consumers.overseeing import StoredDocuments
+from pipeline import Database, Pipeline
+from pipeline.errors import ConfigurationError, NotAllowed
+from pipeline.http.call import Call
+from pipeline.http.desk import Belonging, Desk
+from pipeline.http.errors import Problem
+from pipeline.http.principal import COMMAND_LINE, Principal
+from pipeline.store import batches
+
+Check = Callable[[], Awaitable[None]]
+
+
+async def _nothing() -> None: ...
+
+
+def desk_of(pipeline: Pipeline, database: Database) -> Desk:
+    """Return what acts on this pipeline."""
+    return Desk(
+        settings=pipeline.settings,
+        broker=pipeline.broker,
+        inspector=pipeline.inspector,
+        database=database,
+        business=None if KNOWLEDGE.absent else Documents(database),
+        documents=StoredDocuments(database, pipeline),
+    )
+
+
+@asynccontextmanager
+async def by_hand(command: str) -> AsyncIterator[Call]:
+    """Open what the user of this machine acts with; the audit log names them and the command.
+
+    Raises NotAllowed where a job does not let it, ConfigurationError where documents would have to be cancelled and
+    are not here.
+    """
+    async with Pipeline.open() as pipeline, open_database(pipeline.settings) as database:
+        desk = desk_of(pipeline, database)
+        if desk.business is not None:
+            desk = replace(desk, business=Documents(database, lambda: refuse_another(pipeline, database)))
+        user = _user()
+        who = Principal(user, user, COMMAND_LINE, frozenset())
+        try:
+            yield Call(desk, who, f"streamlane {command}", any_job=True)
+        except Problem as problem:
+            if problem.code == "business_cancel_unavailable":
+                raise ConfigurationError(
+                    f"a document waits for this job and has to be cancelled too: {KNOWLEDGE.how}"
+                ) from None
+            raise NotAllowed(problem.error) from None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that nobody named
+        return str(os.getuid())
+
+
+class Documents:
+    """Implements `pipeline.http.desk.Business`: what a job works on is a document."""
+
+    def __init__(self, database: Database, check: Check = _nothing) -> None:
+        """Before the first document `check` says whether this is their database."""
+        self._database, self._check = database, check
+
+    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> Belonging:
+        """See `Business`."""
+        from consumers.knowledge.documents import cancel, document  # here: they load slowly
+
+        await self._check()
+        async with self._database.transaction() as sql:
+            found = await document(sql, knowledge_id)
+            if found is None:
+                return Belonging.GONE
+            if tenant_id not in {None, found.tenant_id}:
+                return Belonging.FOREIGN
+            await cancel(sql, knowledge_id)
+        return Belonging.OURS
+
+    async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
+        """See `Business`."""
+        from consumers.knowledge.documents import cancel, documents_of
+
+        await self._check()
+        async with self._database.read() as sql:
+            documents = await documents_of(sql, knowledge_base_id)
+        for some in batches([ident for ident, under_way in documents.items() if under_way]):
+            async with self._database.transaction() as sql:
+                for ident in some:
+                    await cancel(sql, ident)
+        return documents
