@@ -112,7 +112,7 @@ async def _act_on_matching(
     whole = scope if action is Action.CANCEL else None
     if not (counted.number or counted.more or whole):
         return counts
-    if not agreed(_question(action, counted, whole), yes=yes):
+    if not await agreed(_question(action, counted, whole), yes=yes):
         return None
     if whole:
         done = await cancel_scope(call, whole)

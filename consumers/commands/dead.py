@@ -153,7 +153,7 @@ async def _agreed(call: Call, choice: Choice, act: str, *, yes: bool) -> bool:
     async with call.desk.database.read() as sql:
         count = sum((await rows.counted(sql, choice.match)).values())
     question = plain(f"{SAYS(f'confirm.{act}', n=count)} {SAYS(f'confirm.{act}.about')}")
-    if not count or agreed(question, yes=yes):
+    if not count or await agreed(question, yes=yes):
         return True
     out.print(UNCHANGED)
     return False

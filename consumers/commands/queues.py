@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.console import Group, RenderableType
 
-from consumers.commands.terminal import OK, drawn, emit, moment, out, shown, table, width
+from consumers.commands.terminal import OK, drawn, emit, line, moment, out, shown, table, width
 from consumers.commands.watching import watch
 from consumers.commands.wording import SAYS, age, notice
 from contracts.topology import queue as known_queue
@@ -136,8 +136,9 @@ def _print_line(seen: Glance, number: int) -> None:
     }
     row |= {"oldest": age(told["oldest_ms"]), "busy": sum(pool.active for pool in seen.pools)}
     names = dict(zip(row, row, strict=True)) | {"processed": "done"}
-    for line in (names, row) if not number else (row,):
-        out.print("\t".join(str(value) for value in line.values()), markup=False)
+    if not number:
+        line(names.values())
+    line(row.values())
 
 
 async def workers(as_json: bool, watched: bool = False) -> int:
@@ -179,10 +180,11 @@ async def set_paused(name: str, as_json: bool, *, paused: bool) -> int:
     from pipeline.http.steering import set_paused
 
     queue = known_queue(name).name
-    async with by_hand("pause" if paused else "resume") as call:
+    action = "pause" if paused else "resume"
+    async with by_hand(action) as call:
         await set_paused(call, queue, paused=paused)
     if as_json:
-        emit({"queue": queue, "paused": paused, "success": True})
+        emit({"queue": queue, "action": action, "paused": paused, "success": True})
     else:
         out.print(
             f"queue {queue} starts nothing until: streamlane resume {queue}"

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
@@ -82,7 +82,7 @@ def complain(message: str, code: str, *, as_json: bool) -> None:
     say(message)
 
 
-def agreed(question: str, *, yes: bool) -> bool:
+async def agreed(question: str, *, yes: bool) -> bool:
     """Whether a person says yes to a question; `yes` says it for a script. Raises ConfigurationError where nobody can."""
     from pipeline.errors import ConfigurationError
 
@@ -90,7 +90,13 @@ def agreed(question: str, *, yes: bool) -> bool:
         return True
     if not (sys.stdin.isatty() and err.is_terminal):
         raise ConfigurationError(f"{question} Nobody is here to be asked: repeat it with --yes")
-    err.print(f"{escape(question)} [y/N] ", end="")
+    err.print(escape(f"{question} [y/N] "), end="")
+    typed, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, typed.set)  # so that Ctrl-C is an answer, too
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
@@ -114,9 +120,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under their names: as a table on a terminal, as lines with tabs elsewhere."""
     if not out.is_terminal:
         for row in (columns, *rows):
-            sys.stdout.write("\t".join(_flat(cell) for cell in row) + "\n")
+            line(row)
         return
     out.print(drawn(columns, rows))
+
+
+def line(cells: Iterable[object]) -> None:
+    """Print cells with tabs between them."""
+    sys.stdout.write("\t".join(map(_flat, cells)) + "\n")
 
 
 def drawn(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,56 @@ def start_streamlane(
             stderr=said,
             start_new_session=True,
         )
+
+
+class Terminal:
+    """What a command draws, and where one types."""
+
+    def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
+        self._process, self._screen, self.said = process, screen, ""
+
+    @property
+    def code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._process.poll()
+
+    def read(self) -> str:
+        """All that it has drawn so far."""
+        while select.select([self._screen], [], [], 0)[0]:
+            try:
+                self.said += os.read(self._screen, 65_536).decode(errors="replace")
+            except OSError:  # it has ended
+                break
+        return self.said
+
+    def type(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def ended(self) -> bool:
+        """Whether it has ended; what it still draws is read meanwhile."""
+        self.read()
+        return self.code is not None
+
+
+@contextmanager
+def on_a_terminal(*args: str, data_dir: Path) -> Iterator[Terminal]:
+    """Run a command on a terminal of its own, which ends with the block."""
+    screen, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["setsid", "--ctty", *_command(args)],
+        cwd=ROOT,
+        env=_environment(data_dir, {"TERM": "xterm", "COLUMNS": "100", "LINES": "60"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, screen)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
 
 
 def _command(args: tuple[str, ...], flags: Sequence[str] = ()) -> list[str]:
