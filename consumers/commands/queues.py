@@ -57,7 +57,7 @@ async def queues(as_json: bool, watched: bool = False) -> int:
     if as_json:
         emit(seen.told)
     elif out.is_terminal:
-        out.print(_picture(seen))
+        out.print(_picture(seen), soft_wrap=False)
     else:
         table(*_queue_table(seen.stats))
         out.print()
