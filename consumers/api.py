@@ -45,6 +45,7 @@ async def listening(app: "FastAPI", host: str, port: int) -> AsyncIterator[str]:
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{bound.getsockname()[1]}/"
     finally:
+        app.state.watch.over = True
         server.should_exit = True
         await serving
         bound.close()

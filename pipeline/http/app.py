@@ -13,6 +13,7 @@ from pipeline.http.auth import SignInNeeded
 from pipeline.http.dashboard.router import router as dashboard
 from pipeline.http.desk import Desk
 from pipeline.http.errors import answer_errors
+from pipeline.http.sse import Watch
 from pipeline.http.wire import Json
 
 HEADERS: Final = {
@@ -33,7 +34,7 @@ def create_app(desk: Desk) -> FastAPI:
         redoc_url=None,
         default_response_class=Json,
     )
-    app.state.desk = desk
+    app.state.desk, app.state.watch = desk, Watch(desk.inspector)
     answer_errors(app)
     for part in (health, sign_in, admin, dead_letters, audit_log):
         app.include_router(part.router)

@@ -10,7 +10,6 @@ from fastapi.responses import StreamingResponse
 
 from pipeline.errors import JobNotFound, StoreUnavailable
 from pipeline.http.auth import signed_in
-from pipeline.http.desk import Desk, desk_of
 from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
 from pipeline.inspector import Inspector
@@ -33,6 +32,8 @@ class Watch:
         self._seen: dict[str, tuple[float, str]] = {}
         self._looking = asyncio.Lock()
         self.streams = 0
+        self.over = False
+        """Every stream ends soon: the service is about to stop."""
 
     async def word(self, topic: str) -> str:
         """Return what changes whenever a topic does: `system`, or ``job:<id>``. Raises StoreUnavailable."""
@@ -62,24 +63,15 @@ class Watch:
 @router.get("/live")
 async def live(
     request: Request,
-    desk: Annotated[Desk, Depends(desk_of)],
     _who: Annotated[Principal, Depends(signed_in)],
     topic: str = "system",
 ) -> StreamingResponse:
     """Stream an event whenever the topic changes. Raises Problem 503 when too many listen: they poll instead."""
-    watch: Watch = _watch(request, desk)
+    watch: Watch = request.app.state.watch
     if watch.streams >= MOST_STREAMS:
         raise Problem(503, "too many listen already", "too_many_streams")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(events(watch, topic), media_type="text/event-stream", headers=headers)
-
-
-def _watch(request: Request, desk: Desk) -> Watch:
-    state = request.app.state
-    if not hasattr(state, "watch"):
-        state.watch = Watch(desk.inspector)
-    watch: Watch = state.watch
-    return watch
 
 
 async def events(watch: Watch, topic: str, look_s: float = LOOK_S) -> AsyncGenerator[str]:
@@ -89,7 +81,7 @@ async def events(watch: Watch, topic: str, look_s: float = LOOK_S) -> AsyncGener
     watch.streams += 1
     try:
         yield "retry: 2000\n\n"
-        while loop.time() < end:
+        while loop.time() < end and not watch.over:
             try:
                 word = await watch.word(topic)
             except StoreUnavailable:

@@ -1,5 +1,6 @@
 """`streamlane serve` and `streamlane api` as their users run them: processes that say where they are and how to get in."""
 
+import asyncio
 import json
 import re
 import signal
@@ -8,6 +9,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from tests.support.commands import start_streamlane, streamlane
@@ -63,6 +65,18 @@ async def test_it_says_once_how_to_sign_in_and_ends_in_peace(tmp_path, command):
         assert (await introduced(log))[1] is None
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
+
+
+async def test_it_ends_in_peace_while_pages_listen(tmp_path):
+    with started("api", "--port=0", tmp_path=tmp_path) as (process, log):
+        address, password = await introduced(log)
+        async with httpx.AsyncClient(base_url=address) as client:
+            await client.post("/sign-in", data={"name": "admin", "password": password})
+            async with client.stream("GET", "/live") as stream:
+                assert stream.status_code == 200
+                process.send_signal(signal.SIGINT)
+                assert await asyncio.to_thread(process.wait, 20) == 0
+        assert "Traceback" not in log.read_text()
 
 
 async def test_serving_works_on_what_is_queued(tmp_path):
