@@ -81,10 +81,11 @@ async def dead_letter(who: Reader, desk: Here, id: LetterId) -> answers.LetterDe
 
 
 @router.post("/dead-letters/{id}/replay", responses=documented(404, 409))
-async def replay_one(request: Request, who: Replayer, desk: Here, id: LetterId) -> answers.Success:  # noqa: A002
+async def replay_one(request: Request, who: Replayer, id: LetterId) -> answers.Success:  # noqa: A002
     """Give a job another chance: it runs once more, or, if it is no longer kept, a new one of its payload does."""
-    await chosen(desk, who, [id])
     effects = await replay(Call.of(request, who), [id])
+    if effects[id] == "not_found":
+        raise _missing()
     if effects[id] != "replayed":
         raise Problem(409, f"this death cannot be replayed: {effects[id]}", "not_replayable")
     return answers.Success()
@@ -100,10 +101,11 @@ async def replay_many(
 
 
 @router.delete("/dead-letters/{id}", responses=documented(404))
-async def delete_one(request: Request, who: Deleter, desk: Here, id: LetterId) -> answers.Deleted:  # noqa: A002
+async def delete_one(request: Request, who: Deleter, id: LetterId) -> answers.Deleted:  # noqa: A002
     """Delete a death, and its job if that is still archived."""
-    await chosen(desk, who, [id])
-    return answers.Deleted(deleted=await delete(Call.of(request, who), [id]))
+    if not await delete(Call.of(request, who), [id]):
+        raise _missing()
+    return answers.Deleted(deleted=1)
 
 
 @router.post("/dead-letters/delete", responses=documented(400))
@@ -145,6 +147,8 @@ async def delete(call: Call, ids: Sequence[int]) -> int:
         async with desk.database.transaction() as sql:
             count = await rows.remove(sql, [letter.id for letter in letters])
         entry.details["deleted"] = str(count)
+        if count < len(ids):
+            entry.outcome = Outcome.PARTIAL if count else Outcome.DENIED
     return count
 
 
@@ -152,8 +156,12 @@ async def chosen(desk: Desk, who: Principal, ids: Sequence[int]) -> list[Letter]
     """Return these deaths. Raises Problem 404 when one is not there, or another tenant's."""
     letters = await _theirs(desk, who, ids)
     if len(letters) < len(ids):
-        raise Problem(404, "no such dead letter", "dead_letter_not_found")
+        raise _missing()
     return letters
+
+
+def _missing() -> Problem:
+    return Problem(404, "no such dead letter", "dead_letter_not_found")
 
 
 async def _theirs(desk: Desk, who: Principal, ids: Sequence[int]) -> list[Letter]:

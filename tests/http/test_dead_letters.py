@@ -96,7 +96,7 @@ async def test_many_deaths_are_deleted_at_once(operator, die):
     ] == 3
 
 
-async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die):
+async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die, audited):
     await die(tenant=1)
     await die(tenant=2)
     client.headers.update(await key("system_runtime_manage", tenant=2))
@@ -109,6 +109,10 @@ async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die):
         await client.delete(f"{LETTERS}/{other}"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "dead_letter_not_found")
+    assert [(deed.action, deed.target_id, deed.outcome) for deed in await audited()] == [
+        ("system.dead_letter_deleted", str(other), "denied"),
+        ("system.dead_letter_replayed", str(other), "denied"),
+    ]
     named = await client.post(f"{LETTERS}/replay", json={"ids": [1, 2]})
     assert named.json()["effects"] == {str(other): "not_found", str(letter["id"]): "replayed"}
     assert (await client.post(f"{LETTERS}/delete", json={"ids": [other]})).json()["deleted"] == 0
