@@ -108,13 +108,14 @@ async def tasks(  # each is a parameter of the query
         match=TaskFilter(type=type, scope=wanted, error=error),
     )
     living = {beat.worker for beat in await desk.inspector.workers()} if state == "active" else None
+    theirs = [record for record in page.records if who.sees(record)]
+    foreign = bool(page.records) and not theirs  # how many another tenant has is none of their business
+    cursor = None if foreign else page.next_cursor
     return answers.Tasks(
-        tasks=[
-            answers.Task(**task_info(record, living=living)) for record in page.records if who.sees(record)
-        ],
+        tasks=[answers.Task(**task_info(record, living=living)) for record in theirs],
         page_size=size,
-        has_more=page.next_cursor is not None,
-        next_cursor=page.next_cursor,
+        has_more=cursor is not None,
+        next_cursor=cursor,
     )
 
 

@@ -109,6 +109,14 @@ async def test_a_listing_shows_a_tenant_its_own_jobs(tenant_2, two):
             assert [task["id"] for task in said["tasks"]] == own
 
 
+async def test_a_listing_does_not_tell_a_tenant_how_many_jobs_others_have(tenant_2, pipeline):
+    await pipeline.enqueue_many([document(1, "b", f"k{n}") for n in range(3)])
+    for scope in ("tenant:1", "knowledge_base:b"):
+        params = {"scope": scope, "page_size": 1}
+        said = (await tenant_2.get(f"{ADMIN}/runtime/queues/default/tasks", params=params)).json()
+        assert said == {"available": True, "tasks": [], "page_size": 1, "has_more": False}
+
+
 async def test_another_tenants_job_is_as_one_that_is_not_there(tenant_2, two, pipeline):
     dead, waiting = two[1]
     for job in (dead, waiting):
