@@ -179,7 +179,7 @@ class Selection(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    task_ids: list[str] | None = Field(None, max_length=1000)
+    task_ids: list[Annotated[str, Field(max_length=128)]] | None = Field(None, max_length=1000)
     state: JobState | None = None
     type: str = Field("", max_length=64)
     scope: str = Field("", max_length=170)

@@ -123,7 +123,7 @@ async def _by_cookie(request: Request, desk: Desk) -> Principal | None:
         return None
     if request.method not in SAFE:
         given = request.headers.get(CSRF_HEADER) or await _form_token(request)
-        if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), session.csrf.encode()):
             raise Problem(403, "the CSRF token is missing or of another session: load the page again", "csrf")
     return Principal(session.admin_id, session.name, ADMIN, frozenset(Capability), csrf=session.csrf)
 

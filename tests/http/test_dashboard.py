@@ -88,6 +88,8 @@ async def test_a_form_without_the_token_of_the_session_changes_nothing(client, p
         ("/queues/agent?tenant=x&type=%00", 200),
         ("/dead?cursor=x&reason=nope&tenant=99999999999999999999999", 200),
         ("/documents?status=nope&tenant=999999999999999999999999&cursor=.", 200),
+        ("/documents?tenant=11111111111111111111x", 200),
+        (f"/documents?tenant={'9' * 5000}", 200),
         ("/documents/d?attempt=nope", 404),
         ("/audit?cursor=99999999999999999999", 200),
         ("/find?id=%00%ff", 404),
@@ -98,6 +100,21 @@ async def test_an_address_that_leads_nowhere_says_so_on_a_page(client, token, pa
     answer = await client.get(path)
     assert answer.status_code == status
     assert "text/html" in answer.headers["content-type"]
+
+
+async def test_a_form_that_holds_what_nobody_can_keep_is_refused(client, token):
+    part = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n\\ud800\r\n'
+    sent = part % b"name" + part % b"password" + part % b"csrf_token" + b"--x--\r\n"
+    coded = {"content-type": "multipart/form-data; boundary=x; charset=unicode_escape"}
+    assert (await client.post("/sign-in", content=sent, headers=coded)).status_code == 400
+    assert (await client.post("/queues/agent/pause", content=sent, headers=coded)).status_code == 403
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5000])
+async def test_a_form_that_names_a_letter_that_cannot_be_is_about_no_letter(client, token, number):
+    form = {"csrf_token": token, "action": "delete", "id": number}
+    answer = await client.post("/dead/confirm", data=form)
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("action", ["", "explode", "all:", "all:explode"])
@@ -151,7 +168,15 @@ async def test_two_who_act_at_once_learn_who_was_faster(client, pipeline, token)
 
 
 async def test_what_was_done_is_told_once_and_a_forged_telling_is_ignored(client, token):
-    for forged in ("x", '{"deleted": "<b>"}', "[]", '{"nope": 1}', '{"n": {}}', '{"paused": {"a": 1}}'):
+    for forged in (
+        "x",
+        '{"deleted": "<b>"}',
+        "[]",
+        '{"nope": 1}',
+        '{"n": {}}',
+        '{"paused": {"a": 1}}',
+        "[" * 20_000,
+    ):
         client.cookies.set("streamlane_said", forged)
         answer = await client.get("/")
         assert answer.status_code == 200

@@ -263,3 +263,11 @@ async def test_what_cannot_be_said_in_text_is_said_all_the_same(operator, pipeli
     await hand.settle(delivery, Skip("half \ud800 \x1b[31m <script>"))
     answer = await operator.get(f"{BASE}/queues/default/tasks", params={"state": "archived"})
     assert "<script>" in answer.json()["tasks"][0]["last_error"]
+
+
+@pytest.mark.parametrize("task_id", ["x" * 129, "\ud800"])
+async def test_an_id_that_no_task_has_is_refused(operator, task_id):
+    body = f'{{"task_ids": ["{task_id}"]}}'.encode("ascii", "backslashreplace")
+    sent = {"content": body, "headers": {"Content-Type": "application/json"}}
+    answer = await operator.post(f"{BASE}/queues/default/actions/cancel", **sent)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

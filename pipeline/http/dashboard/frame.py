@@ -145,7 +145,7 @@ def said(request: Request, t: Language) -> Mapping[str, str] | None:
     try:
         done = json.loads(unquote(request.cookies.get(SAID_COOKIE, "")))
         parts = [_did(t, code, value) for code, value in done.items()]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     bad = any(
         not code.startswith(("cancelled", "signalled", "run", "deleted", "paused", "resumed"))
@@ -199,6 +199,8 @@ class PageRoute(APIRoute):
             except tuple(PROBLEMS) as error:
                 status, code = next(PROBLEMS[kind] for kind in type(error).mro() if kind in PROBLEMS)
                 return await self._fail(request, status, code)
+            except UnicodeError:  # a form in a coding of its own may hold half of a surrogate pair
+                return await self._fail(request, 400, "refused", "this text cannot be kept")
             except RequestValidationError:
                 return await self._fail(request, 404, "page")
             except Exception:

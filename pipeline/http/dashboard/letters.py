@@ -88,7 +88,9 @@ async def _chosen(visit: Frame, form: Form) -> list[Letter]:
     async with visit.desk.database.read() as sql:
         if first(form, "action").startswith(ALL):
             return await rows.listed(sql, narrowed(filters, first(form, "reason")), dead_letters.AT_ONCE)
-        return await rows.by_id(sql, [int(one) for one in form.get("id", ()) if one.isdecimal()][:BATCH])
+        return await rows.by_id(
+            sql, [int(one) for one in form.get("id", ()) if one.isdecimal() and len(one) < 19][:BATCH]
+        )
 
 
 @router.post("/dead/confirm")

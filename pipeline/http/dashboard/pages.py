@@ -125,9 +125,11 @@ async def document_list(
     """Documents, those that moved last first."""
     if visit.desk.documents is None:
         return RedirectResponse("/", 303)
-    filters = Filters(tenant=tenant.strip()[:20])
+    filters = Filters.read({"tenant": tenant})
     problem, page = f"filter.{filters.problem}" if filters.problem else "", DocumentPage(())
-    wanted = Wanted(status, name.strip()[:200], int(tenant) if tenant and not problem else None, cursor)
+    wanted = Wanted(
+        status, name.strip()[:200], int(filters.tenant) if filters.tenant and not problem else None, cursor
+    )
     if not problem:
         try:
             page = await visit.desk.documents.page(wanted, PAGE)
