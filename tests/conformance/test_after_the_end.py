@@ -1,5 +1,6 @@
 """After the end: running again, deleting, purging, and what retention removes."""
 
+import asyncio
 from contextlib import nullcontext
 
 import pytest
@@ -88,6 +89,12 @@ async def test_what_has_ended_can_be_deleted_and_is_remembered_for_a_day(
     assert await state(store, job.job.id) is ended
     await store.prune(Retention(tombstone_ms=0))
     assert await state(store, job.job.id) is None
+
+
+async def test_of_two_who_delete_a_job_at_once_one_is_told_so(store: Broker, hand: Hand) -> None:
+    (job_id,) = await archived(store, hand)
+    said = await asyncio.gather(*(store.delete(job_id) for _ in range(5)), return_exceptions=True)
+    assert [type(one) for one in said if one is not None] == [JobNotFound] * 4
 
 
 async def test_what_has_not_ended_cannot_be_deleted(store: Broker, hand: Hand) -> None:

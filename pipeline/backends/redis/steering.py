@@ -41,8 +41,9 @@ async def delete(server: Server, keys: Keys, job_id: str) -> None:
     """Remove an ended job; its last state is remembered for a while."""
     found = await _find(server, keys, job_id, "delete")
     (before,) = await server.run(script("delete_jobs"), keys.prefix(home(found.job.queue)), job_id)
-    if before:
-        _check(job_id, JobState(before), "delete")
+    if not before:  # somebody was faster
+        raise _gone(job_id)
+    _check(job_id, JobState(before), "delete")
 
 
 async def purge(server: Server, keys: Keys, queue: str) -> int:
@@ -61,9 +62,13 @@ async def set_paused(server: Server, keys: Keys, queue: str, verb: Literal["SADD
 async def _find(server: Server, keys: Keys, job_id: str, verb: str) -> JobRecord:
     found = await records.find(server, keys, job_id)
     if found is None:
-        raise JobNotFound(f"no job has the id {job_id!r} (any more)")
+        raise _gone(job_id)
     _check(job_id, found.state, verb)
     return found
+
+
+def _gone(job_id: str) -> JobNotFound:
+    return JobNotFound(f"no job has the id {job_id!r} (any more)")
 
 
 def _check(job_id: str, state: JobState, verb: str) -> None:
