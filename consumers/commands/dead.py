@@ -24,6 +24,7 @@ BATCH: Final = 500
 """Deaths of one row in the audit log."""
 LONGEST_ID: Final = 19
 """Digits that are no id of a death any more."""
+SECONDS: Final = len("2026-01-01T00:00:00")
 NONE: Final = "no dead letter matches"
 
 
@@ -53,14 +54,21 @@ async def list_dead(choice: Choice, limit: int, *, replayed: bool, as_json: bool
         told = [{"reason": why, "task_type": name, "count": n} for (why, name), n in groups.items()]
         emit({"dead_letters": [_told(letter) for letter in found], "groups": told, "more": more})
         return OK
-    table(
-        ("id", "job", "type", "belongs to", "reason", "died", "attempts", "error"),
-        [
-            (letter.id, letter.job_id, letter.task_type, f"{letter.scope}:{letter.scope_id}", letter.reason,
-             moment(letter.failed_at), letter.fail_count, shown(letter.last_error, 80))
-            for letter in found
+    columns: dict[str, list[object]] = {
+        "id": [letter.id for letter in found],
+        "job": [letter.job_id for letter in found],
+        "type": [letter.task_type for letter in found],
+        "belongs to": [f"{letter.scope}:{letter.scope_id}" for letter in found],
+        "reason": [letter.reason for letter in found],
+        "died": [
+            (moment(letter.failed_at) or "")[: SECONDS if out.is_terminal else None] for letter in found
         ],
-    )  # fmt: skip
+        "attempts": [letter.fail_count for letter in found],
+        "error": [shown(letter.last_error, 80) for letter in found],
+    }
+    if out.is_terminal:
+        del columns["job"]  # `dead show` names it; the error is worth the room
+    table(list(columns), list(zip(*columns.values(), strict=True)))
     if more:
         out.print(f"the last {limit} of {sum(groups.values())}; --limit shows more")
     return OK

@@ -14,11 +14,13 @@ from pipeline import JobRecord, Pipeline
 from pipeline.clock import now_ms
 from pipeline.http.dashboard.filters import Filters
 from pipeline.http.dashboard.job_view import about, attempts, events
-from pipeline.projection import task_info
+from pipeline.projection import SHOWN, task_info
 from pipeline.reasons import Reason
 from pipeline.records import Relatives
 
 PAGE: Final = 100
+MORE: Final = frozenset({"allowed_actions", "is_orphaned", "knowledge_count", *SHOWN})
+"""What `described` does not say of a job and `task_info` does; its times are for programs."""
 ENDED: Final = frozenset({JobState.COMPLETED, JobState.CANCELLED})
 Place = tuple[str, JobState]
 
@@ -83,7 +85,7 @@ async def show(job_id: str, as_json: bool) -> int:
         reasons, family = await see.why(record), await see.relatives(record)
         living = {beat.worker for beat in await see.workers()}
         facts = described(record, await _documents(pipeline, [record]))
-    facts |= {k: v for k, v in task_info(record, living=living).items() if k not in facts}
+    facts |= {name: v for name, v in task_info(record, living=living).items() if name in MORE}
     if as_json:
         emit(facts | _around(record, reasons, family))
     else:

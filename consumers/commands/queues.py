@@ -77,14 +77,11 @@ def _picture(seen: Glance, height: int = 0) -> RenderableType:
         stats = [stat for stat in stats if stat.size or stat.archived or stat.paused or stat.processed]
         pools = [pool for pool in pools if pool.instances or pool.active]
         left_out = f"{len(seen.stats) - len(stats)} queues have nothing"
-    columns, rows = _queue_table(stats)
     notes = [*told, *(["* paused"] if any(stat.paused for stat in stats) else []), *filter(None, [left_out])]
-    return Group(
-        drawn(columns, rows),
-        "",
-        drawn(POOL, _pool_rows(pools)),
-        *(["", *map(_literal, notes)] if notes else []),
-    )
+    parts: list[RenderableType] = [drawn(*_queue_table(stats))]
+    parts += ["", drawn(POOL, _pool_rows(pools))] if pools else []
+    parts += ["", *map(_literal, notes)] if notes else []
+    return Group(*parts)
 
 
 def _literal(text: str) -> RenderableType:
