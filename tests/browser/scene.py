@@ -103,6 +103,7 @@ async def _fill(scene: Scene) -> None:
     holding = [await enqueue(run("holds", n)) for n in range(3)]
     scene.ids["holds"] = holding[0].id
     await wait_until(lambda: _active(scene, 3), describe="three run")
+    await wait_until(lambda: _told(scene, 3), describe="the worker has told that three run", timeout=20)
     waiting = [await enqueue(run("works", n, tenant=n % 3 + 1)) for n in range(100, 160)]
     scene.ids["waits"] = waiting[-1].id
     for n in range(12):  # nobody reads the interactive pool
@@ -124,3 +125,8 @@ async def _died(scene: Scene, least: int) -> bool:
 
 async def _active(scene: Scene, least: int) -> bool:
     return any(s.name == "agent" and s.active >= least for s in await scene.pipeline.inspector.queues())
+
+
+async def _told(scene: Scene, busy: int) -> bool:
+    workers = await scene.pipeline.inspector.workers()
+    return any(pool.name == "agents" and pool.active >= busy for one in workers for pool in one.pools)
