@@ -93,7 +93,9 @@ class Server:
         command = ("XREAD", "COUNT", 1, "BLOCK", round(block_s * 1000), "STREAMS", *keys, *ids)
         with store_errors():
             async with asyncio.timeout(block_s + self._timeout_s):
-                return await self._blocking.send(*command) or []
+                said = await self._blocking.send(*command) or []
+        # Redis 7.0 also answers, with no entry, when a group of the stream is destroyed.
+        return [stream for stream in said if stream[1]]
 
     @asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
