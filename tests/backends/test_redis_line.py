@@ -65,3 +65,18 @@ async def test_a_connection_that_is_killed_between_two_commands_is_replaced_unno
         await wait_until(
             lambda: direct._line is None or direct._line.lost is not None, describe="the loss is noticed"
         )
+
+
+async def test_a_connection_that_is_lost_while_others_take_theirs_is_given_back(
+    direct: Direct, redis_server: RedisServer
+) -> None:
+    """A pool of two is empty after two that were not."""
+    for number in range(4):
+        assert await direct.send_in_order("ECHO", f"{number}") == f"{number}"
+        line = direct._line
+        assert line is not None
+        async with direct.connection_pool._condition:  # type: ignore[attr-defined]
+            with redis_server.client() as other:
+                other.client_kill_filter(_type="normal", skipme=True)
+            await wait_until(lambda: line.lost is not None, describe="the loss is noticed")  # noqa: B023
+            await turn()

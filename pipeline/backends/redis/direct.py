@@ -165,7 +165,8 @@ class Line:
     def _lose(self, error: Exception) -> None:
         if self.lost is None:
             self.lost = ConnectionError(f"connection lost: {str(error) or type(error).__name__}")
-            self._reading.cancel()
+            if asyncio.current_task() is not self._reading:  # which still has to give the connection back
+                self._reading.cancel()
         while self._awaited:
             self._answer(self.lost)
 
