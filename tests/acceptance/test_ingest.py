@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from consumers.knowledge.ocr import why_unread
+from pipeline.config import Settings
 
 from tests.support.commands import Said, start_streamlane, streamlane
 from tests.support.end_state import end_state
@@ -106,7 +107,9 @@ def test_a_second_ingest_changes_nothing_and_says_so(samples: Path, ingested: tu
 
 
 async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: Path, tmp_path: Path) -> None:
-    """Chains of kills on the same folder; each chain is then finished by one undisturbed run."""
+    """Chains of kills on the same folder; each chain is then finished by one undisturbed run. None is longer than what a
+    job survives that every kill hits: one more, and it is rightly given up.
+    """
     chosen = [
         samples / "pdf" / "google-doc.pdf",
         samples / "office" / "with-images.docx",
@@ -124,7 +127,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(samples: P
     left = KILLS
     while left:
         data_dir = tmp_path / f"killed-{left}"
-        for _ in range(min(left, 5)):
+        for _ in range(min(left, Settings().max_crashes)):
             left -= 1
             process = start_streamlane("ingest", *paths, "--kb", "demo", data_dir=data_dir, env=QUICK)
             moment = time.monotonic() + chance.uniform(0.3, 1.0) * whole_s
