@@ -19,7 +19,7 @@ from pipeline.cursors import decode, encode
 from pipeline.errors import CursorInvalid
 from pipeline.records import JobRecord, Page, TaskFilter
 
-LOOK_S: Final = 0.15
+LOOK_S: Final = 0.1
 """How long one page is looked for: where a filter finds little, a page is short, and a count not the whole."""
 FEW: Final = 2_000
 """Jobs of a scope that are looked up in its index; where there are more, the queue is not long before some come."""
