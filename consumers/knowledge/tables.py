@@ -86,6 +86,17 @@ class KnowledgeBase(Row):
     deleted_at: Mapped[int | None]
 
 
+class Tenant(Row):
+    """Whose bases these are. One without a row is alive."""
+
+    __tablename__ = "tenants"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    name: Mapped[Name]
+    created_at: Mapped[int]
+    deleted_at: Mapped[int | None]
+
+
 class Knowledge(Row):
     """A document. `attempt` numbers its parses; `parsed_attempt` is the one whose chunks are stored."""
 

@@ -3,11 +3,11 @@
 from typing import Final
 
 from consumers.knowledge import tables, tables_graph, tables_spans
-from pipeline.store import tables_people
+from pipeline.store import tables_pending, tables_people
 from pipeline.store.tables import metadata as ledger
 
 TARGETS: Final = (ledger, tables.metadata)
-FAMILIES: Final = (tables_graph, tables_spans, tables_people)
+FAMILIES: Final = (tables_graph, tables_spans, tables_people, tables_pending)
 """Modules whose import adds their tables to the domain's or the ledger's."""
 
 

@@ -1,0 +1,46 @@
+"""What is still to be done for a knowledge base, asked for only while base and tenant live (facts 4.5)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tenants import is_alive
+from pipeline.store.pending_ops import Lane, add
+
+BASE: Final = "knowledge_base"
+
+
+def lane_of(task_type: str, kb_id: str) -> Lane:
+    """Return the lane of a base for a job type."""
+    return Lane(task_type, BASE, kb_id)
+
+
+async def base_lives(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
+    """Whether a base and its tenant live; whoever deletes one of them waits for the end of this transaction."""
+    live = (
+        KnowledgeBase.id == kb_id,
+        KnowledgeBase.tenant_id == tenant_id,
+        KnowledgeBase.deleted_at.is_(None),
+    )
+    base = await session.scalar(select(KnowledgeBase.id).where(*live).with_for_update(read=True))
+    return base is not None and await is_alive(session, tenant_id, keep=True)
+
+
+async def add_if_active(
+    session: AsyncSession,
+    tenant_id: int,
+    kb_id: str,
+    task_type: str,
+    op: str,
+    dedup_key: str = "",
+    *,
+    payload: Mapping[str, Any] | None = None,
+) -> bool:
+    """Ask for an operation of a base; False, and nothing asked, where base or tenant is gone."""
+    if not await base_lives(session, tenant_id, kb_id):
+        return False
+    await add(session, tenant_id, lane_of(task_type, kb_id), op, dedup_key, payload)
+    return True
