@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from consumers.migrations.migrate import upgrade
-from pipeline import Database, Pipeline, Settings
+from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.errors import ConfigurationError, StoreFull
 
 DATABASE: Final = "database"
@@ -20,6 +20,11 @@ def database_url(settings: Settings) -> str:
     if settings.database_url:
         return settings.database_url.get_secret_value()
     return f"sqlite:///{settings.data_dir.absolute() / 'streamlane.db'}"
+
+
+def outbox_of(pipeline: Pipeline, database: Database) -> Outbox:
+    """Return the outbox of this database, which delivers to this pipeline."""
+    return Outbox(database, pipeline.enqueue_many, pipeline.broker)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.database import database_url, refuse_another
+from consumers.database import database_url, outbox_of, refuse_another
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
 from consumers.knowledge.search import SearchStore
@@ -49,6 +49,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     await asyncio.to_thread(upgrade, url)
     database, search = Database.open(url), SqliteSearch(url)
     pipeline.ledger = SqlLedger(database)
+    pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
     async def close() -> None:
         await search.close()
@@ -59,7 +60,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         yield Services(
             settings=settings,
             database=database,
-            outbox=Outbox(database, pipeline.enqueue_many),
+            outbox=outbox,
             files=FolderStore(settings.data_dir / "files"),
             search=search,
             embedder=LocalEmbedder(),

@@ -268,6 +268,9 @@ class Broker(Protocol):
     async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
         """scheduled, pending, retry → cancelled; an active job is told to stop."""
 
+    async def choose_cut(self) -> int:
+        """Return the cut of a cancel that happens now: no root that there is lies after it."""
+
     async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
         """Write the fence and sweep what it covers. `cut` None: now, at most once chosen; it is merged by max."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from contracts.fences import coverage
 from contracts.jobs import Scope
@@ -50,12 +50,26 @@ def _width(scope: Scope) -> int:
     return {"tenant": 2, "knowledge_base": 1}.get(scope.kind, 0)
 
 
+class Unsent(Protocol):
+    """Jobs that were asked for and did not come to the queue yet. Every method raises StoreUnavailable."""
+
+    async def has_queued(self, scope: Scope, types: frozenset[str] | None = None) -> bool:
+        """Whether the scope has one."""
+
+    async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
+        """Return the ids of this kind of scope that have one."""
+
+    async def waiting(self) -> tuple[int, int]:
+        """Return how much waits, and the age of the oldest in milliseconds."""
+
+
 class Inspector:
     """Every method raises StoreUnavailable; one that takes a queue raises UnknownNameError for one that is not."""
 
     def __init__(self, broker: Broker, slots: Callable[[str], int] = _default_slots) -> None:
         """`slots` says how many jobs a pool runs at once in one process, as configured."""
         self._broker, self._slots = broker, slots
+        self.unsent: Unsent | None = None
         self._queued: dict[str, tuple[float, set[str]]] = {}
         self._scan = asyncio.Lock()
 
@@ -199,12 +213,19 @@ class Inspector:
         return effects
 
     async def has_queued(self, kind: str, id: str, types: Iterable[str] | None = None) -> bool:  # noqa: A002
-        """Whether a scope has a job that is not ended."""
-        return await self._broker.has_queued(Scope(kind, id), None if types is None else frozenset(types))
+        """Whether a scope has a job that is not ended, or not sent yet."""
+        scope, only = Scope(kind, id), None if types is None else frozenset(types)
+        if self.unsent and await self.unsent.has_queued(
+            scope, only
+        ):  # first: from there jobs come to the queue
+            return True
+        return await self._broker.has_queued(scope, only)
 
     async def queued_ids(self, kind: str, types: Iterable[str] | None = None) -> set[str]:
-        """Return the ids of this kind of scope that have a job that is not ended."""
-        return await self._broker.queued_ids(kind, None if types is None else frozenset(types))
+        """Return the ids of this kind of scope that have a job that is not ended, or not sent yet."""
+        only = None if types is None else frozenset(types)
+        unsent = await self.unsent.queued_ids(kind, only) if self.unsent else set()
+        return unsent | await self._broker.queued_ids(kind, only)
 
     async def stall_state(self, kind: str, ids: Iterable[str]) -> dict[str, str]:
         """Return `queued` for each id of this kind of scope that has a job under way of the types that are its own, else
@@ -221,7 +242,7 @@ class Inspector:
             now = asyncio.get_running_loop().time()
             at, found = self._queued.get(kind, (now - STALL_S, set[str]()))
             if now - at >= STALL_S:
-                found = await self._broker.queued_ids(kind, coverage(kind).only)
+                found = await self.queued_ids(kind, coverage(kind).only)
                 self._queued[kind] = now, found
             return found
 

@@ -134,7 +134,7 @@ class Pipeline(Producer):
             deaths,
             promoter,
             Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
-            Looper("housekeeping", Pruner(broker, settings).tick),
+            Looper("housekeeping", Pruner(broker, settings, self._oldest_unsent).tick),
             *(Looper(name, duty) for name, duty in duties.items()),
         )
         heartbeat = Looper("heartbeat", Heartbeat(broker, crew.beat).tick)
@@ -158,6 +158,10 @@ class Pipeline(Producer):
             yield crew
         finally:
             await through(end(), crew.hurry)
+
+    async def _oldest_unsent(self) -> int:
+        unsent = self.inspector.unsent
+        return (await unsent.waiting())[1] if unsent else 0
 
     async def serve(
         self,

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from contracts.jobs import Scope
+from contracts.payloads.documents import KnowledgePostProcess
 from contracts.states import JobState
 from contracts.topology import QUEUES, UnknownNameError
 from pipeline.client import Enqueue
@@ -68,3 +70,26 @@ async def test_a_scope_is_cancelled_by_its_kind_and_id(pipeline: Pipeline) -> No
     assert str(await pipeline.inspector.cancel(receipt.id)) == "cancelled"
     assert not await pipeline.inspector.has_queued("knowledge", "k1")
     assert (await pipeline.inspector.job(other.id)).state is JobState.PENDING
+
+
+class Unsent:
+    """What an outbox still holds: one job of document k2."""
+
+    async def has_queued(self, scope: Scope, types: frozenset[str] | None = None) -> bool:
+        return scope == Scope("knowledge", "k2")
+
+    async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
+        return {"k2"} if kind == "knowledge" else set()
+
+    async def waiting(self) -> tuple[int, int]:
+        return 1, 0
+
+
+async def test_what_was_not_sent_yet_is_queued_and_not_stalled(pipeline: Pipeline) -> None:
+    await pipeline.enqueue(KnowledgePostProcess(tenant_id=1, knowledge_base_id="b", knowledge_id="k1"))
+    see = pipeline.inspector
+    see.unsent = Unsent()
+    assert [await see.has_queued("knowledge", one) for one in ("k1", "k2", "k3")] == [True, True, False]
+    assert await see.queued_ids("knowledge") == {"k1", "k2"}
+    said = await see.stall_state("knowledge", ["k1", "k2", "k3"])
+    assert said == {"k1": "queued", "k2": "queued", "k3": "stalled"}

@@ -24,12 +24,15 @@ class World:
         self.faults, self.broker = backend.faults, broker
         self.producer = Producer(broker, Settings(max_payload_kb=1))
         self.database = Database.open(self.url)
-        self.outbox = Outbox(self.database, self.producer.enqueue_many)
+        self.outbox = Outbox(self.database, self.producer.enqueue_many, broker)
 
     async def ask(self, *job_ids, parent=None, delay=None):
         async with self.outbox.transaction(parent) as session:
             for job_id in job_ids:
                 await Outbox.add(session, job_id, payload(job_id), delay=delay)
+
+    def nowhere(self):
+        return Database.open("sqlite:////nowhere/at/all.db")
 
     async def waiting(self):
         return (await self.outbox.waiting())[0]
@@ -38,8 +41,8 @@ class World:
         return await self.broker.states(job_ids)
 
 
-def payload(text="k"):
-    return KnowledgePostProcess(tenant_id=7, knowledge_base_id="kb", knowledge_id=text, attempt=1)
+def payload(text="k", **fields):
+    return KnowledgePostProcess(tenant_id=7, knowledge_base_id="kb", knowledge_id=text, attempt=1, **fields)
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ async def test_a_relay_says_that_the_queue_is_away_and_keeps_everything(world):
 async def test_a_process_killed_between_commit_and_send_loses_nothing(world):
     async with world.database.transaction() as session:
         await Outbox.add(session, "a", payload())
-    other = Outbox(world.database, world.producer.enqueue_many)
+    other = Outbox(world.database, world.producer.enqueue_many, world.broker)
     assert await other.relay(older_than_ms=0) == 1
     assert await world.states("a") == [JobState.PENDING]
 
@@ -125,7 +128,7 @@ async def test_relays_of_several_processes_send_each_job_once(world):
         for number in range(30):
             await Outbox.add(session, f"job-{number}", payload())
     databases = [Database.open(world.url) for _ in range(2)]
-    relays = [Outbox(database, world.producer.enqueue_many) for database in databases]
+    relays = [Outbox(database, world.producer.enqueue_many, world.broker) for database in databases]
 
     async def empty(relay):
         while await relay.relay(10, older_than_ms=0):
@@ -141,7 +144,7 @@ async def test_relays_of_several_processes_send_each_job_once(world):
 
 async def test_a_job_the_queue_refuses_does_not_hold_up_the_others(world):
     async with world.database.transaction() as session:
-        await Outbox.add(session, "big", payload("x" * 2000))
+        await Outbox.add(session, "big", payload(language="x" * 2000))
         await Outbox.add(session, "small", payload())
     assert await world.outbox.relay(older_than_ms=0) == 1
     assert await world.states("big", "small") == [None, JobState.PENDING]
@@ -200,6 +203,12 @@ async def test_what_can_never_be_sent_is_refused_before_it_is_written(world, ask
     assert await world.waiting() == 0
 
 
+async def test_a_job_that_belongs_to_what_cannot_be_named_is_refused_before_it_is_written(world):
+    async with world.outbox.transaction() as session:
+        with pytest.raises(ValueError, match="scope id must be"):
+            await Outbox.add(session, "a", payload("has space"))
+
+
 async def test_a_row_that_can_never_be_sent_holds_up_no_other(world):
     async with world.database.transaction() as session:
         await Outbox.add_many(session, [("bad", payload("bad")), ("good", payload("good"))], delay=3)
@@ -211,3 +220,13 @@ async def test_a_row_that_can_never_be_sent_holds_up_no_other(world):
     assert await world.outbox.relay(older_than_ms=0) == 1
     assert await world.states("bad", "good") == [None, JobState.SCHEDULED]
     assert await world.waiting() == 1
+
+
+@pytest.mark.parametrize("options", ["", "[]", "{", '{"origin": {"unheard": "of"}, "delay": null}', '"x"'])
+async def test_a_row_of_which_nothing_can_be_read_holds_up_no_other(world, options):
+    async with world.database.transaction() as session:
+        await Outbox.add_many(session, [("bad", payload()), ("good", payload())])
+        await session.execute(update(outbox).where(outbox.c.id == "bad").values(options=options))
+    assert await world.outbox.relay(older_than_ms=0) == 1
+    assert await world.states("bad", "good") == [None, JobState.PENDING]
+    assert await world.outbox.queued_ids("knowledge") == set()

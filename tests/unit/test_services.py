@@ -8,7 +8,9 @@ from contracts.states import JobState
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline.broker import Promoted, Pruned, Reclaimed, ReclaimPolicy, Retention
+from pipeline.clock import DAY_MS
 from pipeline.config import load
+from pipeline.errors import StoreUnavailable
 from pipeline.services.promoter import BATCH, LONGEST_S, Promoter, pause_s
 from pipeline.services.pruner import Pruner
 from pipeline.services.reclaimer import Reclaimer
@@ -81,3 +83,24 @@ async def test_the_settings_say_how_long_things_are_kept() -> None:
     settings = load(cancelled_retention_s=5, archived_retention_days=2, archived_max=7)
     assert await Pruner(store, settings).tick() == 60  # type: ignore[arg-type]
     assert store.asked == [Retention(cancelled_ms=5000, archived_ms=2 * 86_400_000, archived_max=7)]
+
+
+@pytest.mark.parametrize("waits_ms", [0, 10 * DAY_MS])
+async def test_ids_are_remembered_longer_than_a_job_waits_to_be_sent_again(waits_ms: int) -> None:
+    store = Store(Pruned())
+
+    async def oldest() -> int:
+        return waits_ms
+
+    await Pruner(store, load(), oldest).tick()  # type: ignore[arg-type]
+    assert store.asked == [Retention(tombstone_ms=DAY_MS + waits_ms)]
+
+
+async def test_ids_are_remembered_while_nobody_can_tell_what_waits_to_be_sent() -> None:
+    store = Store(Pruned())
+
+    async def oldest() -> int:
+        raise StoreUnavailable("the database is away")
+
+    await Pruner(store, load(), oldest).tick()  # type: ignore[arg-type]
+    assert store.asked[0].tombstone_ms > 365 * DAY_MS

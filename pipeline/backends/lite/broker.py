@@ -181,6 +181,9 @@ class LiteBroker:
     async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
         return await self.writer.submit(partial(cancelling.cancel, job_ids=job_ids))
 
+    async def choose_cut(self) -> int:
+        return await self.reader.run(cancelling.choose_cut)
+
     async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
         part = partial(cancelling.cancel_scope, scope=scope, coverage=coverage)
         done, after = await self.writer.submit(partial(part, cut=cut, after=0))

@@ -11,7 +11,7 @@ from contracts.states import WAITING, JobState
 from pipeline.backends.lite.ending import End, end
 from pipeline.backends.lite.fences import encode
 from pipeline.backends.lite.records import standing
-from pipeline.backends.lite.transaction import ENDLESS, Transaction, array
+from pipeline.backends.lite.transaction import ENDLESS, Snapshot, Transaction, array
 from pipeline.broker import CancelOutcome, ScopeCancel
 
 AT_ONCE: Final = 1_000
@@ -25,16 +25,22 @@ def cancel(transaction: Transaction, job_ids: Sequence[str]) -> list[CancelOutco
     return [CancelOutcome.of(known.get(job_id)) for job_id in job_ids]
 
 
+def choose_cut(snapshot: Snapshot) -> int:
+    """Return the cut of a cancel that happens now. It is not before any root there ever was: the clock may have been set
+    back since, and a root may lie a little ahead of it (see `Fences.root`).
+    """
+    return int(max(snapshot.now, *snapshot.run("select_newest_root").fetchone()))
+
+
 def cancel_scope(
     transaction: Transaction, scope: Scope, coverage: Coverage, cut: int | None, after: int
 ) -> tuple[ScopeCancel, int | None]:
     """Write the fence and stop some jobs of the scope that it covers; return where to go on, None at the end.
 
-    The fence holds from the first part on. A cut chosen here is not before any root there ever was: the clock may
-    have been set back since, and a root may lie a little ahead of it (see `Fences.root`).
+    The fence holds from the first part on.
     """
     if cut is None:
-        cut = max(transaction.now, *transaction.run("select_newest_root").fetchone())
+        cut = choose_cut(transaction)
     for covers in encode(coverage):
         transaction.run(
             "raise_fence", kind=scope.kind, id=scope.id, covers=covers, cut=cut, now=transaction.now

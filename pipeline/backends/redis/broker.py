@@ -170,6 +170,9 @@ class RedisBroker:
     async def cancel(self, job_ids: Sequence[str]) -> list[CancelOutcome]:
         return await cancelling.cancel(self._server, self._keys, job_ids)
 
+    async def choose_cut(self) -> int:
+        return await cancelling.choose_cut(self._server, self._keys)
+
     async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
         return await cancelling.cancel_scope(self._server, self._keys, scope, coverage, cut)
 

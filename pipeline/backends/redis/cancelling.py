@@ -28,13 +28,18 @@ async def cancel(server: Server, keys: Keys, job_ids: Sequence[str]) -> list[Can
     return [CancelOutcome.of(before.get(job_id)) for job_id in job_ids]
 
 
+async def choose_cut(server: Server, keys: Keys) -> int:
+    """Return the cut of a cancel that happens now: the latest that any home names."""
+    cuts = await joined(server.run(script("choose_cut"), keys.prefix(name)) for name in homes())
+    return max(map(int, cuts))
+
+
 async def cancel_scope(
     server: Server, keys: Keys, scope: Scope, coverage: Coverage, cut: int | None
 ) -> ScopeCancel:
     """Write the same cut in every home, then stop what it covers there."""
     if cut is None:
-        cuts = await joined(server.run(script("choose_cut"), keys.prefix(name)) for name in homes())
-        cut = max(map(int, cuts))
+        cut = await choose_cut(server, keys)
     swept = await joined(_sweep(server, keys, name, scope, coverage, cut) for name in homes())
     return ScopeCancel(
         cut,
