@@ -8,10 +8,18 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path, Query, Request
 
 from contracts.identity import derive_id
-from contracts.jobs import payload_type
+from contracts.jobs import JobPayload, payload_type
 from contracts.states import JobState
-from pipeline.client import Producer
-from pipeline.errors import EnqueueFailed, JobNotFound, NotAllowed, StreamlaneError
+from contracts.wire import decode
+from pipeline.client import Enqueue, Origin, Producer
+from pipeline.errors import (
+    ConfigurationError,
+    JobNotFound,
+    NotAllowed,
+    PartialEnqueue,
+    StoreUnavailable,
+    StreamlaneError,
+)
 from pipeline.http import answers
 from pipeline.http.admin import BASE, MANAGE, Here, OfError, OfScope, PageSize, Reader, page_of
 from pipeline.http.audit import recorded
@@ -198,13 +206,31 @@ async def _enqueue_again(desk: Desk, letter: Letter) -> str:
     if payload is None:
         return f"its job is no longer kept, and this process does not know the type {letter.task_type}"
     try:
-        job = payload.decode(letter.payload)
-        await Producer(desk.broker, desk.settings).enqueue(job, id=derive_id("replay", letter.death_id))
-    except EnqueueFailed:
+        item = _again(payload.decode(letter.payload), letter)
+        await Producer(desk.broker, desk.settings).enqueue_many([item])
+    except (PartialEnqueue, StoreUnavailable):
         raise
     except (ValueError, StreamlaneError):
         return "its job is no longer kept, and its payload cannot be read"
     return "replayed"
+
+
+def _again(payload: JobPayload, letter: Letter) -> Enqueue:
+    """The job as it was asked for, with its parent, root and trace. A person asks for it now: no older cancel is meant."""
+    job_id = derive_id("replay", letter.death_id)
+    try:
+        was = decode({"type": letter.task_type, "data": letter.payload, "opts": letter.options}, letter.queue)
+        return Enqueue(
+            payload,
+            id=job_id,
+            queue=letter.queue,
+            max_retry=was.max_retry,
+            timeout=was.timeout_ms / 1000 or None,
+            retention=was.retention_ms / 1000,
+            origin=Origin(was.parent_id, was.root_id or letter.job_id, 0, was.trace),
+        )
+    except (ValueError, ConfigurationError):  # of a poison the payload may be good, or its queue be gone
+        return Enqueue(payload, id=job_id)
 
 
 def _narrowed(

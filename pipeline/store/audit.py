@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pipeline.clock import now_ms
+from pipeline.store.rows import BATCH, changed
 from pipeline.store.tables_people import audit_logs
 
 PLATFORM: Final = 0
@@ -77,6 +78,13 @@ async def listed(
         if value is not None:
             query = query.where(audit_logs.c[name] == value)
     return [_deed(dict(row)) for row in (await session.execute(query)).mappings()]
+
+
+async def prune(session: AsyncSession, before: int) -> int:
+    """Delete rows that were written before this time (ms), a batch of the oldest; return how many."""
+    rows = audit_logs.c
+    oldest = select(rows.id).where(rows.created_at < before).order_by(rows.id).limit(BATCH)
+    return await changed(session, delete(audit_logs).where(rows.id.in_(oldest)))
 
 
 def _deed(row: Mapping[str, Any]) -> Deed:

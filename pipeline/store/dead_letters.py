@@ -8,13 +8,13 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pipeline.clock import now_ms
-from pipeline.store.rows import batches, changed
+from pipeline.store.rows import BATCH, batches, changed
 from pipeline.store.tables import task_dead_letters
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One death of a job. `payload` is for replaying, not for showing. Times are milliseconds, 0 for never."""
+    """One death of a job. `queue`, `payload` and `options` are for replaying. Times are milliseconds, 0 for never."""
 
     id: int
     death_id: str
@@ -27,6 +27,8 @@ class Letter:
     payload: str
     last_error: str
     fail_count: int
+    queue: str
+    options: str
     failed_at: int
     replayed_at: int
 
@@ -117,6 +119,13 @@ async def mark_replayed(session: AsyncSession, ids: Sequence[int]) -> int:
         narrowed = update(task_dead_letters).where(rows.id.in_(some), rows.replayed_at == 0)
         count += await changed(session, narrowed.values(replayed_at=now_ms()))
     return count
+
+
+async def prune(session: AsyncSession, before: int) -> int:
+    """Delete deaths that happened before this time (ms), a batch of the oldest; return how many."""
+    rows = task_dead_letters.c
+    oldest = select(rows.id).where(rows.failed_at < before).order_by(rows.failed_at).limit(BATCH)
+    return await changed(session, delete(task_dead_letters).where(rows.id.in_(oldest)))
 
 
 async def remove(session: AsyncSession, ids: Sequence[int]) -> int:

@@ -34,9 +34,8 @@ class SqlLedger:
 
 def letter_row(letter: DeadLetter) -> dict[str, Any]:
     """Return the row of a death. The record may be poison: whatever cannot be read is left empty."""
-    data = letter.record.get("data", "")
-    fields = _object(data)
-    options = _object(letter.record.get("opts", ""))
+    data, options_text = (_storable(letter.record.get(name, "")) for name in ("data", "opts"))
+    fields, options = _object(data), _object(options_text)
     scope, scope_id = next(
         ((kind, _text(fields.get(field))) for field, kind in SCOPES if _text(fields.get(field))), ("", "")
     )
@@ -48,12 +47,14 @@ def letter_row(letter: DeadLetter) -> dict[str, Any]:
     return {
         "death_id": letter.death_id,
         "tenant_id": tenant,
-        "task_type": letter.record.get("type", "")[:64],
+        "task_type": _storable(letter.record.get("type", ""))[:64],
         "scope": scope,
         "scope_id": scope_id,
         "related_id": _text(fields.get("knowledge_id")),
         "reason": letter.reason,
+        "queue": letter.queue,
         "payload": data or "{}",
+        "options": options_text or "{}",
         "last_error": cut(letter.error),
         "fail_count": retried + 1 if isinstance(retried, int) else 1,
         "failed_at": letter.died_at,
@@ -69,4 +70,9 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return value[:128] if isinstance(value, str) else ""
+    return _storable(value)[:128] if isinstance(value, str) else ""
+
+
+def _storable(text: str) -> str:
+    """Return `text` without what a database has no place for: NUL, and halves of characters."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

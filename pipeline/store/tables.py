@@ -38,9 +38,12 @@ task_dead_letters: Final = Table(
     Column("payload", Text, nullable=False),  # as it was, whether JSON or not
     Column("last_error", Text, nullable=False),
     Column("fail_count", Integer, nullable=False),
+    Column("queue", String(64), nullable=False, server_default=""),
+    Column("options", Text, nullable=False, server_default="{}"),  # of the envelope, as they were
     Column("failed_at", BigInteger, nullable=False),
     Column("replayed_at", BigInteger, nullable=False, server_default="0"),  # 0: not
     Index("task_dead_letters_scope", "scope", "scope_id", "failed_at"),
     Index("task_dead_letters_tenant", "tenant_id", "failed_at"),
     Index("task_dead_letters_type", "task_type", "failed_at"),
+    Index("task_dead_letters_age", "failed_at"),
 )

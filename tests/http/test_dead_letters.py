@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 from contracts.identity import derive_id
+from contracts.outcomes import Skip
 from contracts.states import JobState
+from pipeline.client import Enqueue, Origin
+from pipeline.store import SqlLedger
+
+from tests.http.conftest import document
 
 LETTERS = "/api/v1/system/admin/runtime/dead-letters"
 
@@ -68,6 +73,34 @@ async def test_a_job_that_is_no_longer_kept_is_enqueued_anew_once(operator, die,
     assert 200 in {answer.status_code for answer in answers}
     (delivery,) = await hand.take(5)
     assert delivery.job_id == derive_id("replay", f"{letter['job_id']}:1")
+
+
+async def test_a_replay_of_a_job_that_is_no_longer_kept_is_as_it_was_asked_for(
+    operator, pipeline, hand, database
+):
+    root = await pipeline.enqueue(document(knowledge="k0"), delay=3600)
+    origin = Origin(root.id, root.id, 0, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    child = Enqueue(document(), queue="chat_attachment", max_retry=9, timeout=77, retention=5, origin=origin)
+    (receipt,) = await pipeline.enqueue_many([child])
+    delivery = await hand.take_one("chat_attachment")
+    await hand.settle(delivery, Skip("no use"))
+    await SqlLedger(database).record_deaths(await pipeline.broker.dead_letters(["chat_attachment"], 10))
+    await pipeline.inspector.delete(receipt.id)
+    (letter,) = (await listed(operator))["dead_letters"]
+    assert (await operator.post(f"{LETTERS}/{letter['id']}/replay")).status_code == 200
+    again = await hand.take_one("chat_attachment")
+    job = (await pipeline.inspector.job(again.job_id)).job
+    assert (job.max_retry, job.timeout_ms, job.retention_ms) == (9, 77_000, 5000)
+    assert (job.parent_id, job.root_id, job.trace) == (root.id, root.id, origin.trace)
+
+
+async def test_an_older_cancel_does_not_cover_a_replay(operator, die, pipeline, hand):
+    job = await die()
+    await pipeline.inspector.cancel_scope("knowledge", "k1")
+    await pipeline.inspector.delete(job)
+    (letter,) = (await listed(operator))["dead_letters"]
+    assert (await operator.post(f"{LETTERS}/{letter['id']}/replay")).status_code == 200
+    assert len(await hand.take(5)) == 1
 
 
 async def test_all_that_match_are_replayed_and_the_rest_stays(operator, die, pipeline):

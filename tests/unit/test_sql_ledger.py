@@ -5,7 +5,7 @@ import json
 import pytest
 from contracts.states import ArchiveReason
 from pipeline.broker import DeadLetter
-from pipeline.store import Database, SqlLedger
+from pipeline.store import Database, SqlLedger, dead_letters
 from pipeline.store.ledger import letter_row
 from pipeline.store.tables import metadata, task_dead_letters
 from sqlalchemy import create_engine, select
@@ -103,3 +103,21 @@ def test_the_failed_attempts_are_counted_with_the_last_one():
 def test_an_error_is_cut_to_eight_kilobytes():
     long = DeadLetter("j:1", "default", "j", {}, ArchiveReason.EXHAUSTED, "ж" * 9000, 5)
     assert len(letter_row(long)["last_error"].encode()) <= 8192
+
+
+async def test_what_no_database_can_hold_is_replaced_and_the_death_recorded(database):
+    data = '{"knowledge_id": "a\x00b", "note": "\ud800"}'
+    await SqlLedger(database).record_deaths([letter(data=data, type="t\x00")])
+    async with database.read() as session:
+        (row,) = (await session.execute(select(task_dead_letters))).all()
+    assert (row.payload, row.task_type) == ('{"knowledge_id": "a\ufffdb", "note": "?"}', "t\ufffd")
+
+
+async def test_deaths_that_are_old_are_pruned_a_batch_at_a_time(database, monkeypatch):
+    monkeypatch.setattr(dead_letters, "BATCH", 2)
+    await SqlLedger(database).record_deaths([letter(n) for n in range(1, 5)])
+    counts = []
+    for _ in range(3):
+        async with database.transaction() as session:
+            counts.append(await dead_letters.prune(session, 1004))
+    assert counts == [2, 1, 0]
