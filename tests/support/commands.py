@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +65,22 @@ def start_streamlane(
             stderr=said,
             start_new_session=True,
         )
+
+
+def dying_streamlane(
+    step: int, *args: str, data_dir: Path, env: Mapping[str, str] = {}, timeout: float = 100
+) -> bool:
+    """Run a command that kills itself at a step of its event loop; whether it did, for it may have ended before."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.support.dying", str(step), *args],
+        check=False,
+        cwd=ROOT,
+        env=_environment(data_dir, env),
+        capture_output=True,
+        timeout=timeout,
+        start_new_session=True,
+    )
+    return ended.returncode == -signal.SIGKILL
 
 
 class Terminal:
