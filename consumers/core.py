@@ -81,12 +81,12 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
 
 async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook of the jobs without which a document is not usable (facts 4.3)."""
-    message = f"task {job.spec.type} {_PHRASES[letter.reason]}: {letter.error}"
+    message = f"task {job.spec.type} {PHRASES[letter.reason]}: {letter.error}"
     async with services.outbox.transaction() as session:
         await fail(session, services.search, job.knowledge_id, job.attempt, message)
 
 
-_PHRASES: Final = {
+PHRASES: Final = {
     ArchiveReason.EXHAUSTED: "exhausted retries",
     ArchiveReason.WORKER_LOST: "lost its worker too often",
     ArchiveReason.POISON: "cannot be understood",

@@ -5,7 +5,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from consumers import core, enrichment, postprocess
+from consumers import core, enrichment, maintenance, postprocess
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import Lane, pools_of, weights
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     background: FastStream
     interactive: FastStream
 
-HANDLERS: Final[tuple[Handler, ...]] = (*core.HANDLERS, *postprocess.HANDLERS, *enrichment.HANDLERS)
+HANDLERS: Final[tuple[Handler, ...]] = (
+    *core.HANDLERS,
+    *postprocess.HANDLERS,
+    *enrichment.HANDLERS,
+    *maintenance.HANDLERS,
+)
 
 
 def handlers_of(pools: Iterable[str]) -> list[Handler]:

@@ -76,6 +76,12 @@ PARSE_TRANSITIONS: Final[tuple[ParseTransition, ...]] = (
     *_each(OPEN, ParseStatus.CANCELLED, "cancel", "a person"),
     *_each(
         frozenset(ParseStatus) - {ParseStatus.DELETING},
+        ParseStatus.PENDING,
+        "reparse",
+        "a person: a new attempt",
+    ),
+    *_each(
+        frozenset(ParseStatus) - {ParseStatus.DELETING},
         ParseStatus.DELETING,
         "delete",
         "a person, or its base",

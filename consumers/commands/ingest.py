@@ -116,8 +116,7 @@ class Watch:
         """Whether every document has ended, with nothing of the base left to do."""
         services = self._opened.services
         queued = await self._opened.pipeline.inspector.has_queued("knowledge_base", self._kb.id)
-        waiting, _ = await services.outbox.waiting()
-        if queued or waiting:  # to look through thousands of documents meanwhile would slow their jobs
+        if queued:  # to look through thousands of documents meanwhile would slow their jobs
             self._idle = 0
             return False
         self._idle += 1

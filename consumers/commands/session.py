@@ -13,7 +13,7 @@ from pipeline import Pipeline
 TENANT: Final = 1
 """The tenant of everything done on the command line."""
 
-POOLS: Final = ("core", "postprocess", "enrichment", "shared")
+POOLS: Final = ("core", "postprocess", "enrichment", "shared", "maintenance")
 
 
 @dataclass(frozen=True, slots=True)

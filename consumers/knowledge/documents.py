@@ -12,9 +12,11 @@ from typing import Any, Final
 from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge import ids
+from consumers.knowledge import ids, originals
 from consumers.knowledge.contents import drop_contents
+from consumers.knowledge.pending import forget_ingest
 from consumers.knowledge.search import SearchStore
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.spans import Attempt, current_root
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
@@ -46,6 +48,17 @@ class ProcessOptions:
     ask_questions: bool = False
     question_count: int | None = None
     timeout: float | None = None
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase, timeout: float | None) -> "ProcessOptions":
+        """Return what a base wants done with its documents."""
+        wanted = KnowledgeBaseSettings.model_validate(kb.settings)
+        return cls(
+            read_pictures=wanted.read_pictures,
+            ask_questions=wanted.ask_questions,
+            question_count=wanted.question_count,
+            timeout=timeout,
+        )
 
 
 class Entry(StrEnum):
@@ -87,7 +100,7 @@ class Begin(StrEnum):
 
 CANCELLED: Final = "cancelled by a person; ingest it again to take it up"
 
-_SUMMARY_GIVEN_UP: Final = case(
+SUMMARY_GIVEN_UP: Final = case(
     (Knowledge.summary_status.in_((SummaryStatus.PENDING, SummaryStatus.PROCESSING)), SummaryStatus.FAILED),
     else_=Knowledge.summary_status,
 )
@@ -152,13 +165,14 @@ async def register_many(
         if one.entry is Entry.CREATED
     ]
     await insert_new(session, table_of(Knowledge), new)
+    await originals.hold(session)
     for source, one in entered.items():
         if one.entry in {Entry.CHANGED, Entry.RETRIED}:
             values = _fresh(found[source], one.attempt, now_ms())
             await session.execute(update(Knowledge).where(Knowledge.id == one.knowledge_id).values(values))
-            await session.execute(delete(Slot).where(Slot.knowledge_id == one.knowledge_id))
+            await abandon(session, kb.id, one.knowledge_id, one.attempt - 1, SpanCode.TASK_SUPERSEDED)
     jobs = [
-        (ids.process_job(one.knowledge_id, one.attempt), _job(kb, one, found[source], options))
+        (ids.process_job(one.knowledge_id, one.attempt), process_job(kb, one, found[source], options))
         for source, one in entered.items()
         if one.entry in _PROCESSED
     ]
@@ -189,7 +203,10 @@ def _entered(file: SourceFile, row: Any | None, *, retry: bool) -> Registered:
     return Registered(row.id, row.attempt + (entry in {Entry.CHANGED, Entry.RETRIED}), entry)
 
 
-def _job(kb: KnowledgeBase, one: Registered, file: SourceFile, options: ProcessOptions) -> DocumentProcess:
+def process_job(
+    kb: KnowledgeBase, one: Registered, file: SourceFile | Knowledge, options: ProcessOptions
+) -> DocumentProcess:
+    """Return the job that parses a document."""
     return DocumentProcess(
         tenant_id=kb.tenant_id,
         knowledge_base_id=kb.id,
@@ -267,23 +284,36 @@ async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
 
     False if there was nothing to cancel.
     """
-    attempt = await session.scalar(
+    moved = await session.execute(
         update(Knowledge)
         .where(Knowledge.id == knowledge_id, Knowledge.parse_status.in_(sources("cancel")))
         .values(
             parse_status=ParseStatus.CANCELLED,
-            summary_status=_SUMMARY_GIVEN_UP,
+            summary_status=SUMMARY_GIVEN_UP,
             error_message=CANCELLED,
             updated_at=now_ms(),
         )
-        .returning(Knowledge.attempt),
+        .returning(Knowledge.knowledge_base_id, Knowledge.attempt),
         execution_options={"synchronize_session": False},
     )
-    if attempt is None:
+    row = moved.one_or_none()
+    if row is None:
         return False
-    await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
-    await Attempt(session, knowledge_id, attempt).cancel()
+    await abandon(session, row.knowledge_base_id, knowledge_id, row.attempt)
     return True
+
+
+async def abandon(
+    session: AsyncSession,
+    kb_id: str,
+    knowledge_id: str,
+    attempt: int,
+    code: SpanCode = SpanCode.USER_CANCELLED,
+) -> None:
+    """Let an attempt wait for nothing any more; the caller's transaction has moved the document on."""
+    await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
+    await forget_ingest(session, kb_id, knowledge_id)
+    await Attempt(session, knowledge_id, attempt).cancel(code)
 
 
 async def documents_of(session: AsyncSession, kb_id: str) -> dict[str, bool]:

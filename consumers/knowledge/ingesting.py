@@ -13,7 +13,6 @@ from typing import Final
 
 from consumers.knowledge.documents import ProcessOptions, Registered, SourceFile, register_many
 from consumers.knowledge.files import file_key
-from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services
 
@@ -92,18 +91,15 @@ async def take_in(
 
     Raises StoreUnavailable, StoreFull, FileStoreError.
     """
-    settings = KnowledgeBaseSettings.model_validate(kb.settings)
-    options = ProcessOptions(
-        read_pictures=settings.read_pictures,
-        ask_questions=settings.ask_questions,
-        question_count=settings.question_count,
-        timeout=services.settings.document_process_timeout,
-    )
+    options = ProcessOptions.of(kb, services.settings.document_process_timeout)
     for some in _together(found):
         kept = await _kept_all(services, some)
         files = [one for one in kept if isinstance(one, SourceFile)]
         async with services.outbox.transaction() as session:
             registered = iter(await register_many(session, kb, files, options, retry=retry))
+        for one, file in zip(some, kept, strict=True):  # a delete of another document may have taken it along
+            if isinstance(file, SourceFile) and not await services.files.exists(file.file_key):
+                await _kept(services, one)
         yield [next(registered) if isinstance(one, SourceFile) else one for one in kept]
 
 

@@ -8,9 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tenants import is_alive
-from pipeline.store.pending_ops import Lane, add
+from pipeline.store.pending_ops import Lane, add, delete_key
 
 BASE: Final = "knowledge_base"
+WIKI: Final = "wiki:ingest"
+INGEST: Final = "ingest"
 
 
 def lane_of(task_type: str, kb_id: str) -> Lane:
@@ -44,3 +46,8 @@ async def add_if_active(
         return False
     await add(session, tenant_id, lane_of(task_type, kb_id), op, dedup_key, payload)
     return True
+
+
+async def forget_ingest(session: AsyncSession, kb_id: str, knowledge_id: str) -> None:
+    """Take back that a document is to be written into the wiki of its base."""
+    await delete_key(session, lane_of(WIKI, kb_id), knowledge_id, INGEST)

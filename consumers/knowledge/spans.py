@@ -107,9 +107,9 @@ class Attempt:
         ]
         await insert_new(self.session, table_of(Span), rows)
 
-    async def cancel(self) -> None:
-        """End all that runs, because a person told the document to stop."""
-        stopped = Ending(status=SpanStatus.CANCELLED, code=SpanCode.USER_CANCELLED)
+    async def cancel(self, code: SpanCode = SpanCode.USER_CANCELLED) -> None:
+        """End all that runs, because a person told the document to stop, or for what `code` says."""
+        stopped = Ending(status=SpanStatus.CANCELLED, code=code)
         await self._end([], stopped, now_ms())
 
     async def open_part(

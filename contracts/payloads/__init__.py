@@ -45,7 +45,6 @@ AWAITING_HANDLER: Final = frozenset(
         "kb:clone",
         "kb:delete",
         "kb:profile",
-        "knowledge:list_delete",
         "knowledge:list_reparse",
         "knowledge:move",
         "ks:backup",

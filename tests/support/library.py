@@ -13,16 +13,20 @@ import numpy as np
 from consumers.knowledge import ids
 from consumers.knowledge.contents import Parsed, Passage, Picture
 from consumers.knowledge.documents import Registered, SourceFile, register
+from consumers.knowledge.files import FolderStore
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.knowledge.slots import Child
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.migrations.migrate import upgrade
-from contracts.jobs import JobPayload
+from contracts.fences import Coverage
+from contracts.jobs import JobPayload, Scope
 from contracts.knowledge import ParseStatus, SlotKind
 from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, SummaryGeneration
 from contracts.states import JobState
+from pipeline.broker import ScopeCancel
 from pipeline.client import Enqueue
+from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
 from pipeline.store import Database, Outbox
@@ -42,6 +46,8 @@ class Queue:
 
     waiting: dict[str, JobPayload] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
+    rooted: dict[str, int] = field(default_factory=dict)
+    cuts: dict[Scope, int] = field(default_factory=dict)
     away: bool = False
 
     async def enqueue_many(self, items: Sequence[Enqueue]) -> list[Receipt]:
@@ -49,12 +55,32 @@ class Queue:
             raise StoreUnavailable("the queue is away, as the test asked")
         return [self._take(item) for item in items]
 
+    async def choose_cut(self) -> int:
+        if self.away:
+            raise StoreUnavailable("the queue is away, as the test asked")
+        return now_ms()
+
+    async def cancel_scope(self, scope: Scope, coverage: Coverage, cut: int | None = None) -> ScopeCancel:
+        if self.away:
+            raise StoreUnavailable("the queue is away, as the test asked")
+        self.cuts[scope] = cut = max(self.cuts.get(scope, 0), now_ms() if cut is None else cut)
+        gone = [
+            job_id
+            for job_id, job in self.waiting.items()
+            if scope in job.scopes() and coverage.covers(job.spec.type) and self.rooted[job_id] <= cut
+        ]
+        for job_id in gone:
+            self.waiting.pop(job_id)
+        return ScopeCancel(cut, tuple(gone), ())
+
     def _take(self, item: Enqueue) -> Receipt:
         job_id = item.id or ""
         duplicate = job_id in self.known
         if not duplicate:
             self.known.add(job_id)
             self.waiting[job_id] = item.payload
+            cuts = [self.cuts[scope] + 1 for scope in item.payload.scopes() if scope in self.cuts]
+            self.rooted[job_id] = max(now_ms(), *cuts, 0)
         return Receipt(job_id, JobState.PENDING, duplicate=duplicate)
 
 
@@ -68,6 +94,7 @@ class Library:
     queue: Queue
     outbox: Outbox
     kb: KnowledgeBase
+    files: FolderStore
 
     async def do(self, step: Step, *args: Any, **options: Any) -> Any:
         """Run one transition in a transaction of its own."""
@@ -82,6 +109,10 @@ class Library:
     async def register(self, source: str = "/a.txt", content: str = "one") -> Registered:
         found: Registered = await self.do(register, self.kb, file(source, content))
         return found
+
+    async def stop(self, verb: Step, ids: Any, **options: Any) -> Any:
+        """Do to documents of tenant 7 what a person does."""
+        return await self.do(verb, 7, ids, await self.outbox.choose_cut(), **options)
 
     async def document(self, knowledge_id: str) -> Knowledge:
         async with self.database.read() as session:
@@ -109,7 +140,7 @@ class Library:
         """Go on as another process would after this one was killed."""
         await self.close()
         self.database, self.index = Database.open(self.url), SqliteSearch(self.url)
-        self.outbox = Outbox(self.database, self.queue.enqueue_many)
+        self.outbox = Outbox(self.database, self.queue.enqueue_many, self.queue)
 
     async def close(self) -> None:
         await self.index.close()
@@ -123,10 +154,10 @@ async def open_library(folder: Path) -> AsyncIterator[Library]:
     path.write_bytes(_migrated())
     url, queue = f"sqlite:///{path}", Queue()
     database = Database.open(url)
-    outbox = Outbox(database, queue.enqueue_many)
+    outbox = Outbox(database, queue.enqueue_many, queue)
     async with database.transaction() as session:
         kb = await ensure_base(session, 7, "demo")
-    library = Library(url, database, SqliteSearch(url), queue, outbox, kb)
+    library = Library(url, database, SqliteSearch(url), queue, outbox, kb, FolderStore(folder / "files"))
     try:
         yield library
     finally:

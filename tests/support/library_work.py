@@ -10,6 +10,8 @@ from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.enrichments import Asked, Summary, store_questions, store_summary
 from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.graph import store_graph
+from consumers.knowledge.lifecycle import fail_delete
+from consumers.knowledge.removal import remove
 from consumers.knowledge.slots import begin_finalizing, finish_slot
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of
 from contracts.jobs import JobPayload
@@ -21,6 +23,7 @@ from contracts.payloads.documents import (
     KnowledgePostProcess,
 )
 from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, SummaryGeneration
+from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.store.visits import VisitedConnection
 
 from tests.support.library import MODEL, Killed, Library, children, parsed, vector
@@ -28,6 +31,11 @@ from tests.support.library import MODEL, Killed, Library, children, parsed, vect
 
 async def handle(library: Library, job_id: str, job: JobPayload) -> None:
     """Do a job as its handler would."""
+    if isinstance(job, KnowledgeListDelete):
+        for ident in job.knowledge_ids:
+            async for _ in remove(library.database, library.index, library.files, ident):
+                pass
+        return
     assert isinstance(job, DocumentPayload | ChunkExtract)
     place = job.knowledge_id or "", job.attempt
     match job:
@@ -45,6 +53,10 @@ async def handle(library: Library, job_id: str, job: JobPayload) -> None:
 
 async def give_up(library: Library, job_id: str, job: JobPayload) -> None:
     """Do what follows when a job was archived: a document does not wait for it, or fails with it."""
+    if isinstance(job, KnowledgeListDelete):
+        for ident in job.knowledge_ids:
+            await library.do(fail_delete, ident, "delete task exhausted retries")
+        return
     assert isinstance(job, DocumentPayload | ChunkExtract)
     place = job.knowledge_id or "", job.attempt
     if isinstance(job, DocumentProcess | KnowledgePostProcess):
@@ -58,7 +70,7 @@ async def work(library: Library, *, times: int = 1) -> None:
     while library.queue.waiting or (await library.outbox.waiting())[0]:
         for job_id, job in list(library.queue.waiting.items()):
             await surviving(library, handle, library, job_id, job, times=times)
-            library.queue.waiting.pop(job_id)
+            library.queue.waiting.pop(job_id, None)
         await surviving(library, _relay, library)
 
 
