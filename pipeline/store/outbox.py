@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.fences import Coverage
 from contracts.identity import new_id
-from contracts.jobs import Job, JobPayload, Scope, payload_type
+from contracts.jobs import Job, JobPayload, Scope, Unique, payload_type
 from pipeline.broker import ScopeCancel
 from pipeline.client import Enqueue, Origin
 from pipeline.clock import now_ms
@@ -134,9 +134,10 @@ class Outbox:
         *,
         delay: float | None = None,
         timeout: float | None = None,
+        unique: Unique | None = None,
     ) -> None:
         """Ask for a job in the caller's transaction. Asking again for the same id changes nothing."""
-        await Outbox.add_many(session, [(job_id, payload)], delay=delay, timeout=timeout)
+        await Outbox.add_many(session, [(job_id, payload)], delay=delay, timeout=timeout, unique=unique)
 
     @staticmethod
     async def add_many(
@@ -145,6 +146,7 @@ class Outbox:
         *,
         delay: float | None = None,
         timeout: float | None = None,
+        unique: Unique | None = None,
     ) -> None:
         """Ask for many jobs, each an id and a payload, in the caller's transaction; times in seconds.
 
@@ -152,10 +154,12 @@ class Outbox:
         """
         origin: Origin | None = session.info.get(_ORIGIN)
         added = [
-            Enqueue(payload, id=job_id, delay=delay, timeout=timeout, origin=origin)
+            Enqueue(payload, id=job_id, delay=delay, timeout=timeout, unique=unique, origin=origin)
             for job_id, payload in jobs
         ]
         options = {"delay": delay, "timeout": timeout, "origin": asdict(origin) if origin else None}
+        if unique is not None:
+            options["unique"] = asdict(unique)
         now = now_ms()
         rows = [
             {
@@ -318,7 +322,8 @@ def _read(row: Any) -> Enqueue | None:
         if kind is not None:
             origin = Origin(**options["origin"]) if options["origin"] else None
             payload, delay, timeout = kind.decode(row.data), options["delay"], options["timeout"]
-            return Enqueue(payload, id=row.id, delay=delay, timeout=timeout, origin=origin)
+            unique = Unique(**options["unique"]) if "unique" in options else None
+            return Enqueue(payload, id=row.id, delay=delay, timeout=timeout, unique=unique, origin=origin)
     except _AT_FAULT as error:
         log.warning("a job of another version waits", job=row.id, type=row.type, error=str(error))
     return None

@@ -56,6 +56,13 @@ class Backlog:
     oldest: int
 
 
+class Pressure(NamedTuple):
+    """How many keys of a lane are free, and how many owners hold others."""
+
+    free: int
+    holders: int
+
+
 async def add(
     session: AsyncSession,
     tenant_id: int,
@@ -128,6 +135,26 @@ async def release(session: AsyncSession, ids: Sequence[int], *, owner: str) -> i
     )
 
 
+async def release_all(session: AsyncSession, lane: Lane, *, owners: str) -> int:
+    """Give back what owners whose token begins with `owners` hold of a lane; return how many operations that were.
+
+    For a job that comes again: what its earlier deliveries claimed nobody else will give back.
+    """
+    free = update(task_pending_ops).values(claimed_at=None, claimed_by="")
+    return await changed(session, free.where(*_of(lane), _ops.claimed_by.startswith(owners, autoescape=True)))
+
+
+async def pressure(session: AsyncSession, lane: Lane, *, stale_before: int, most: int) -> Pressure:
+    """Return how many keys of a lane are free, counted up to `most`, and how many hold others."""
+    free = select(_ops.dedup_key).where(
+        *_of(lane), or_(_ops.claimed_at.is_(None), _ops.claimed_at < stale_before)
+    )
+    keys = free.distinct().limit(most).subquery()
+    held = select(func.count(_ops.claimed_by.distinct())).where(*_of(lane), _ops.claimed_at >= stale_before)
+    waiting = (await session.execute(select(func.count()).select_from(keys))).scalar_one()
+    return Pressure(waiting, (await session.execute(held)).scalar_one())
+
+
 async def fail(session: AsyncSession, ids: Sequence[int], *, owner: str) -> dict[int, int]:
     """Count a failure of operations of `owner` and give them back; return the new counts of those that were its own."""
     counted = update(task_pending_ops).values(fail_count=_ops.fail_count + 1, claimed_at=None, claimed_by="")
@@ -176,6 +203,13 @@ async def delete_tenants(session: AsyncSession, tenant_ids: Collection[int]) -> 
 async def count(session: AsyncSession, lane: Lane) -> int:
     """Return how many operations a lane has, claimed or not."""
     return (await session.execute(select(func.count()).where(*_of(lane)))).scalar_one()
+
+
+async def waits_since(session: AsyncSession, lane: Lane) -> int | None:
+    """Return since when the oldest operation of a lane has waited (ms); None for an empty lane."""
+    first = select(_ops.enqueued_at).where(*_of(lane)).order_by(_ops.enqueued_at).limit(1)
+    since: int | None = await session.scalar(first)
+    return since
 
 
 async def backlogs(session: AsyncSession, task_type: str) -> list[Backlog]:

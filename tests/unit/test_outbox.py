@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from contracts.jobs import Job
+from contracts.jobs import Job, Unique
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.states import JobState
 from pipeline.client import Producer
@@ -26,10 +26,10 @@ class World:
         self.database = Database.open(self.url)
         self.outbox = Outbox(self.database, self.producer.enqueue_many, broker)
 
-    async def ask(self, *job_ids, parent=None, delay=None):
+    async def ask(self, *job_ids, parent=None, delay=None, unique=None):
         async with self.outbox.transaction(parent) as session:
             for job_id in job_ids:
-                await Outbox.add(session, job_id, payload(job_id), delay=delay)
+                await Outbox.add(session, job_id, payload(job_id), delay=delay, unique=unique)
 
     def nowhere(self):
         return Database.open("sqlite:////nowhere/at/all.db")
@@ -230,3 +230,13 @@ async def test_a_row_of_which_nothing_can_be_read_holds_up_no_other(world, optio
     assert await world.outbox.relay(older_than_ms=0) == 1
     assert await world.states("bad", "good") == [None, JobState.PENDING]
     assert await world.outbox.queued_ids("knowledge") == set()
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["at once", "by the relay"])
+async def test_of_jobs_asked_for_with_one_unique_key_the_first_goes_on_for_all(world, away):
+    if away:
+        world.faults.lose_request("enqueue")
+    await world.ask("a", "b", delay=30, unique=Unique("base", until="started"))
+    await world.outbox.relay(older_than_ms=0)
+    assert await world.waiting() == 0
+    assert await world.states("a", "b") == [JobState.SCHEDULED, None]

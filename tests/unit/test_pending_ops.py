@@ -196,3 +196,27 @@ async def test_no_key_is_ever_held_twice_and_every_operation_is_done_once(work, 
         await asyncio.gather(*(crowd.consume() for _ in range(claimers)))
     assert len(crowd.done) == 20 + 20 + 19 + 19
     assert set(crowd.done.values()) == {1}
+
+
+async def test_how_much_is_free_and_how_many_hold_the_rest_is_told(work):
+    await work.add("x", "y", "z", "x")
+    await work.add("w", lane=OTHER)
+    await work.claim(1, "a")
+    told = await work.do(pending_ops.pressure, LANE, stale_before=0, most=10)
+    assert told == (2, 1)
+    assert (await work.do(pending_ops.pressure, LANE, stale_before=0, most=1)).free == 1
+    assert (await work.do(pending_ops.pressure, LANE, stale_before=now_ms() + 1, most=10)) == (3, 0)
+
+
+async def test_a_job_that_comes_again_gives_back_what_its_earlier_deliveries_hold_and_nothing_else(work):
+    await work.add("x", "y", "z")
+    await work.claim(1, "job:1")
+    await work.claim(1, "job2:1")
+    assert await work.do(pending_ops.release_all, LANE, owners="job:") == 1
+    assert (await work.claim(5, "c"))[0] == [("x", "ingest"), ("z", "ingest")]
+
+
+async def test_since_when_a_lane_waits_is_told(work):
+    assert await work.do(pending_ops.waits_since, LANE) is None
+    await work.add("x")
+    assert await work.do(pending_ops.waits_since, LANE) <= now_ms()

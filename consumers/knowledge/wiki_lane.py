@@ -1,0 +1,110 @@
+"""What waits to be written into a wiki: operations on documents, changes of pages, and the jobs that work on them.
+
+An operation and the trigger that wakes a job for it are asked for in one transaction. Triggers of one name coalesce
+until one of them starts: whatever was committed before that is seen by it, and what comes later makes the next one.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import exists, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.pending import add_if_active, base_lives, lane_of
+from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.tables_wiki import WikiPageSource
+from contracts.identity import derive_id, new_id
+from contracts.jobs import Unique
+from contracts.payloads.wiki import WikiFinalize, WikiIngest
+from pipeline.store import Outbox, now_ms
+from pipeline.store.pending_ops import Lane, add, waits_since
+
+INGEST: Final = WikiIngest.spec.type
+FINALIZE: Final = WikiFinalize.spec.type
+
+WRITE, RETRACT = "ingest", "retract"
+"""Operations on a document: what it says is to be written into the pages, or taken out of them."""
+SLUG, PRUNE = "slug", "folder_prune"
+"""Operations of the end: a page came, changed or went; folders may have become empty."""
+ADDED, REMOVED = "added", "removed"
+
+UPLOAD_S: Final = 30.0
+"""How long documents of one burst gather before they are written about together."""
+RETRACT_S: Final = 5.0
+DEBOUNCE_S: Final = 20.0
+"""How long pages have to rest before the index is made anew …"""
+LONGEST_WAIT_S: Final = 80.0
+"""… and how long it waits at most while they do not."""
+
+
+def ingest_lane(kb_id: str) -> Lane:
+    """Return the lane of the documents that wait for their pages."""
+    return lane_of(INGEST, kb_id)
+
+
+def finalize_lane(kb_id: str) -> Lane:
+    """Return the lane of the pages that changed since the index was made."""
+    return lane_of(FINALIZE, kb_id)
+
+
+async def ask_for_pages(session: AsyncSession, job: WikiIngest, knowledge_id: str, attempt: int) -> bool:
+    """Let an attempt at a document be written about. False, and nothing asked, where its base or tenant is gone."""
+    payload = {"attempt": attempt, "language": job.language}
+    asked = await add_if_active(
+        session, job.tenant_id, job.knowledge_base_id, INGEST, WRITE, knowledge_id, payload=payload
+    )
+    if asked:
+        name = derive_id("wiki", knowledge_id, attempt)
+        await trigger(session, job, name, delay=UPLOAD_S)
+    return asked
+
+
+async def retract(session: AsyncSession, document: Knowledge) -> bool:
+    """Take what a document says out of the wiki, in the transaction that deletes, cancels or fails it, before its row
+    is changed. False where its base has no wiki, or is gone.
+    """
+    kb_id = document.knowledge_base_id
+    if not await base_lives(session, document.tenant_id, kb_id):
+        return False
+    base = await session.get_one(KnowledgeBase, kb_id)
+    said = exists().where(WikiPageSource.knowledge_base_id == kb_id)
+    if not KnowledgeBaseSettings.model_validate(base.settings).wiki and not await session.scalar(
+        select(said)
+    ):
+        return False
+    payload = {"attempt": document.attempt, "language": document.language}
+    await add(session, document.tenant_id, ingest_lane(kb_id), RETRACT, document.id, payload)
+    job = WikiIngest(tenant_id=document.tenant_id, knowledge_base_id=kb_id, language=document.language)
+    await trigger(session, job, new_id(), key="retract", delay=RETRACT_S)
+    return True
+
+
+async def trigger(
+    session: AsyncSession, job: WikiIngest, name: str, *, key: str = "", delay: float = 0
+) -> None:
+    """Wake a job for the lane in `delay` seconds, unless one with this `key` is about to wake anyway."""
+    unique = Unique(f"{job.knowledge_base_id}:{key}" if key else job.knowledge_base_id, until="started")
+    await Outbox.add(session, name, job, delay=delay, unique=unique)
+
+
+async def note_changes(session: AsyncSession, job: WikiIngest, changes: Mapping[str, str]) -> None:
+    """Let the index, the links and the folders follow pages that changed: slug → `ADDED` or `REMOVED`."""
+    lane = finalize_lane(job.knowledge_base_id)
+    for slug, change in sorted(changes.items()):
+        await add(session, job.tenant_id, lane, SLUG, slug, {"change": change})
+    if REMOVED in changes.values():
+        await add(session, job.tenant_id, lane, PRUNE)
+    if changes:
+        since = await waits_since(session, lane)
+        waited = (now_ms() - since) / 1000 if since is not None else 0.0
+        await finalize_soon(session, job, delay=max(0.0, min(DEBOUNCE_S, LONGEST_WAIT_S - waited)))
+
+
+async def finalize_soon(session: AsyncSession, job: WikiIngest | WikiFinalize, *, delay: float) -> None:
+    """Make the index anew in `delay` seconds; a newcomer moves the waiting one, and makes a running one run again."""
+    payload = WikiFinalize(
+        tenant_id=job.tenant_id, knowledge_base_id=job.knowledge_base_id, language=job.language
+    )
+    unique = Unique(job.knowledge_base_id, on_conflict="debounce")
+    await Outbox.add(session, new_id(), payload, delay=delay, unique=unique)
