@@ -1,0 +1,148 @@
+"""What is away for a while loses nothing: what was accepted meanwhile runs afterwards, who died meanwhile has one row."""
+
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from consumers.commands.session import TENANT
+from consumers.knowledge.fates import fates
+from consumers.knowledge.ingesting import find_files, take_in
+from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.migrations.migrate import upgrade
+from consumers.services import Services, open_services
+from contracts.knowledge import ParseStatus
+from pipeline import Context, Enqueue, on
+from pipeline.runtime import Pipeline
+from pipeline.store import Database, SqlLedger
+from pipeline.store.tables import task_dead_letters
+from sqlalchemy import func, select
+
+from tests.support.backends import BACKENDS
+from tests.support.commands import start_streamlane
+from tests.support.jobs import Work, working
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+MANY = 500
+OUTAGE_S = float(os.environ.get("STREAMLANE_TEST_OUTAGE_S", "3"))
+
+
+async def outage_is_over(began: float) -> None:
+    await wait_until(
+        lambda: time.monotonic() >= began + OUTAGE_S, describe="the outage has lasted", timeout=OUTAGE_S + 5
+    )
+
+
+async def fail(_job: Work, _ctx: Context) -> None:
+    raise ValueError("no")
+
+
+@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pipeline]:
+    backend = request.param(tmp_path)
+    try:
+        async with Pipeline.open(**backend.settings()) as opened:
+            yield opened
+    finally:
+        await backend.close()
+
+
+async def test_the_database_is_away_while_jobs_die_and_each_death_has_one_row(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "streamlane.db"
+    url = f"sqlite:///{path}"
+    upgrade(url)
+    database = Database.open(url, busy_s=0.2)
+    pipeline.ledger = SqlLedger(database)
+
+    async def rows() -> int:
+        async with database.read() as session:
+            return (await session.execute(select(func.count()).select_from(task_dead_letters))).scalar_one()
+
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+            intruder.execute("BEGIN EXCLUSIVE")
+            began = time.monotonic()
+            await pipeline.enqueue_many([Enqueue(Work(n=n), max_retry=0) for n in range(MANY)])
+            async with working(pipeline, on(Work, fail)):
+
+                async def all_died() -> bool:
+                    stats = await pipeline.inspector.queues()
+                    return {stat.name: stat.archived for stat in stats}["default"] == MANY
+
+                await wait_until(all_died, describe="every job has died", timeout=120)
+                await outage_is_over(began)
+                intruder.execute("ROLLBACK")
+
+                async def all_recorded() -> bool:
+                    return await rows() >= MANY and not await pipeline.broker.dead_letters(["default"], 1)
+
+                await wait_until(all_recorded, describe="every death is recorded", timeout=120)
+        assert await rows() == MANY
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def durable_redis() -> Iterator[RedisServer]:
+    server = RedisServer(appendonly="yes", appendfsync="always")
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+async def statuses(services: Services, idents: list[str]) -> set[ParseStatus]:
+    async with services.database.read() as sql:
+        return {fate.status for fate in (await fates(sql, idents)).values()}
+
+
+async def test_redis_is_away_while_documents_come_and_all_that_were_accepted_run(
+    durable_redis: RedisServer, tmp_path: Path
+) -> None:
+    folder, data_dir = tmp_path / "files", tmp_path / "data"
+    folder.mkdir()
+    for n in range(MANY):
+        (folder / f"{n}.txt").write_text(
+            f"Lighthouse number {n} stands on the coast and warns the ships of the night."
+        )
+    async with (
+        Pipeline.open(redis_url=durable_redis.url, data_dir=data_dir) as pipeline,
+        open_services(pipeline) as services,
+    ):
+        async with services.database.transaction() as sql:
+            kb = await ensure_base(sql, TENANT, "coast")
+        durable_redis.stop()
+        began = time.monotonic()
+        taken = [
+            one
+            async for some in take_in(services, kb, list(find_files([folder], leave_out=data_dir)))
+            for one in some
+        ]
+        idents = [one.knowledge_id for one in taken if not isinstance(one, Exception)]
+        assert len(idents) == MANY
+        assert (await services.outbox.waiting())[0] == MANY
+        await outage_is_over(began)
+        durable_redis.start()
+        worker = start_streamlane(
+            "worker", "background", data_dir=data_dir, env={"STREAMLANE_REDIS_URL": durable_redis.url}
+        )
+        try:
+
+            async def all_ended() -> bool:
+                return await statuses(services, idents) == {ParseStatus.COMPLETED}
+
+            await wait_until(
+                all_ended, describe="every document is completed", timeout=400, longest_pause=0.5
+            )
+        finally:
+            worker.terminate()
+            worker.wait(30)
+        assert await services.outbox.waiting() == (0, 0)
