@@ -168,7 +168,7 @@ async def act(call: Call, record: JobRecord, action: Action) -> tuple[Effect, bo
     """Do one thing to a job; return what came of it, and whether it was an orphan. Raises Problem 503."""
     may = action in allowed(record)
     if action is Action.CANCEL and may:
-        return await _cancel(call.desk, record)
+        return await _cancel(call, record)
     if not may and not (action is Action.CANCEL and call.any_job):
         return Effect.NOT_ALLOWED, False
     return (await call.desk.inspector.act(action, [record.job.id]))[record.job.id], False
@@ -217,8 +217,11 @@ async def purge(call: Call, queue: str) -> int:
     return deleted
 
 
-async def _cancel(desk: Desk, record: JobRecord) -> tuple[Effect, bool]:
-    """Cancel the document that a job works on, and its jobs: the job alone would leave it open for ever."""
+async def _cancel(call: Call, record: JobRecord) -> tuple[Effect, bool]:
+    """Cancel the document that a job works on, and its jobs: the job alone would leave it open for ever. Where it is gone
+    nobody can say whose the other jobs are that name it, so that a tenant's key does not reach them.
+    """
+    desk = call.desk
     if desk.business is None:
         raise Problem(
             503, "cancelling documents is not available in this process", "business_cancel_unavailable"
@@ -226,7 +229,7 @@ async def _cancel(desk: Desk, record: JobRecord) -> tuple[Effect, bool]:
     said, job_id = payload(record), record.job.id
     whose = await desk.business.cancel_document(said["tenant_id"], said["knowledge_id"])
     effect = Effect.NOT_FOUND
-    if whose is not Belonging.FOREIGN:
+    if whose is Belonging.OURS or (whose is Belonging.GONE and call.who.tenant_id is None):
         done = await desk.inspector.cancel_scope("knowledge", said["knowledge_id"])
         effect = (
             Effect.CANCELLED

@@ -139,6 +139,16 @@ async def test_a_bulk_action_of_a_tenant_touches_its_own_jobs(tenant_2, two, pip
     assert (await pipeline.inspector.job(two[1][0])).state is JobState.ARCHIVED
 
 
+async def test_a_tenants_cancel_where_the_document_is_gone_leaves_others_alone(tenant_2, two, pipeline):
+    own, other = two[2][1], two[1][1]
+    answer = await tenant_2.post(f"{ADMIN}/runtime/queues/default/tasks/{own}/actions/cancel")
+    assert answer.json() == {"success": True}
+    assert await pipeline.broker.job(own) is None
+    assert (await pipeline.inspector.job(other)).state is JobState.PENDING
+    later = (await pipeline.enqueue(document(1, "b", "k"))).id
+    assert (await pipeline.inspector.job(later)).state is JobState.PENDING
+
+
 async def test_a_tenant_reads_of_the_audit_log_what_its_own_keys_did(client, key, two):
     url = f"{ADMIN}/runtime/queues/default/tasks/{{}}/actions/delete"
     keys = {tenant: await key(*Capability, tenant=tenant) for tenant in (1, 2)}
