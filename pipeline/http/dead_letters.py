@@ -131,11 +131,15 @@ async def replay(call: Call, ids: Sequence[int]) -> dict[int, str]:
     target = ("dead_letter", str(ids[0]) if len(ids) == 1 else "")
     async with recorded(call, REPLAYED, target, count=str(len(ids))) as entry:
         letters = {letter.id: letter for letter in await _theirs(desk, call.who, ids)}
-        effects = {one: await _replay(desk, letters[one]) if one in letters else "not_found" for one in ids}
-        done = [one for one, effect in effects.items() if effect == "replayed"]
-        async with desk.database.transaction() as sql:
-            await rows.mark_replayed(sql, done)
-        entry.details["replayed"] = str(len(done))
+        effects: dict[int, str] = {}
+        try:
+            for one in ids:
+                effects[one] = await _replay(desk, letters[one]) if one in letters else "not_found"
+        finally:  # also of some before the queue went away: who repeats this is not to run those twice
+            done = [one for one, effect in effects.items() if effect == "replayed"]
+            entry.details["replayed"] = str(len(done))
+            async with desk.database.transaction() as sql:
+                await rows.mark_replayed(sql, done)
         if len(done) < len(ids):
             entry.outcome = Outcome.PARTIAL if done else Outcome.DENIED
     return effects
@@ -207,11 +211,13 @@ async def _enqueue_again(desk: Desk, letter: Letter) -> str:
         return f"its job is no longer kept, and this process does not know the type {letter.task_type}"
     try:
         item = _again(payload.decode(letter.payload), letter)
-        await Producer(desk.broker, desk.settings).enqueue_many([item])
+        (receipt,) = await Producer(desk.broker, desk.settings).enqueue_many([item])
     except (PartialEnqueue, StoreUnavailable):
         raise
     except (ValueError, StreamlaneError):
         return "its job is no longer kept, and its payload cannot be read"
+    if receipt.duplicate and letter.replayed_at:
+        return f"it was replayed before, as job {receipt.id}"
     return "replayed"
 
 

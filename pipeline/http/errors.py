@@ -16,6 +16,7 @@ from pipeline.errors import (
     CursorInvalid,
     JobNotFound,
     NotAllowed,
+    PartialEnqueue,
     StoreUnavailable,
 )
 from pipeline.http.wire import Json
@@ -37,6 +38,7 @@ KNOWN: Final[Mapping[type[Exception], tuple[int, str]]] = {
     JobNotFound: (404, "task_not_found"),
     NotAllowed: (409, "action_not_allowed"),
     StoreUnavailable: (503, "store_unavailable"),
+    PartialEnqueue: (503, "store_unavailable"),
 }
 
 

@@ -114,7 +114,7 @@ async def act_on_records(
                     effects[one.job.id], _ = await act(call, one, action)
         finally:
             entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
-        await _decide(call.desk, effects)
+            await _decide(call.desk, effects)
         if any(effect not in DID_IT for effect in effects.values()):
             entry.outcome = Outcome.PARTIAL
     return effects

@@ -1,7 +1,7 @@
 """An app over a real queue and a real database, and callers of it."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 import pytest
@@ -9,6 +9,7 @@ from consumers.api import api_of
 from consumers.database import open_database
 from contracts.outcomes import Skip
 from contracts.payloads.documents import DocumentProcess
+from pipeline.errors import StoreUnavailable
 from pipeline.runtime import Pipeline
 from pipeline.store import audit, keys
 from pipeline.store.engine import Database
@@ -98,6 +99,26 @@ def die(pipeline, hand, database):
         return receipt.id
 
     return die
+
+
+@pytest.fixture
+def away_after(pipeline, monkeypatch):
+    """Within the block a method of the queue works so many times, and then finds it away."""
+
+    @contextmanager
+    def away_after(times: int, method: str):
+        real, left = getattr(pipeline.broker, method), iter(range(times))
+
+        async def call(*args):
+            if next(left, None) is None:
+                raise StoreUnavailable("away")
+            return await real(*args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(pipeline.broker, method, call)
+            yield
+
+    return away_after
 
 
 def document(tenant: int = 1, base: str = "b1", knowledge: str = "k1", **fields) -> DocumentProcess:

@@ -103,6 +103,35 @@ async def test_an_older_cancel_does_not_cover_a_replay(operator, die, pipeline, 
     assert len(await hand.take(5)) == 1
 
 
+async def test_a_death_that_was_replayed_is_not_said_to_be_once_more(operator, die, pipeline, hand):
+    await pipeline.inspector.delete(await die())
+    (letter,) = (await listed(operator))["dead_letters"]
+    url = f"{LETTERS}/{letter['id']}/replay"
+    assert (await operator.post(url)).status_code == 200
+    await hand.settle(await hand.take_one())
+    again = await operator.post(url)
+    assert (again.status_code, again.json()["code"]) == (409, "not_replayable")
+
+
+async def test_what_was_replayed_before_the_queue_went_away_is_over(operator, die, away_after, audited):
+    jobs = [await die(knowledge=f"k{n}") for n in range(3)]
+    with away_after(2, "run_now"):
+        answer = await operator.post(f"{LETTERS}/replay", json={})
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert [letter["job_id"] for letter in (await listed(operator))["dead_letters"]] == jobs[:1]
+    (deed,) = await audited()
+    assert (deed.outcome, deed.details["replayed"]) == ("failed", "2")
+
+
+async def test_a_job_is_enqueued_anew_only_where_the_queue_takes_it(operator, die, pipeline, away_after):
+    await pipeline.inspector.delete(await die())
+    (letter,) = (await listed(operator))["dead_letters"]
+    with away_after(0, "enqueue"):
+        answer = await operator.post(f"{LETTERS}/{letter['id']}/replay")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert len((await listed(operator))["dead_letters"]) == 1
+
+
 async def test_all_that_match_are_replayed_and_the_rest_stays(operator, die, pipeline):
     jobs = [await die(knowledge=f"k{n}", base="b1" if n else "b2") for n in range(3)]
     done = await operator.post(f"{LETTERS}/replay", json={"scope": "knowledge_base:b1"})

@@ -244,6 +244,19 @@ async def test_many_jobs_are_acted_on_by_name_or_by_what_they_match(operator, pi
     assert (await operator.post(f"{url}/explode", json={"task_ids": []})).status_code == 422
 
 
+async def test_jobs_that_ran_again_before_the_queue_went_away_are_dead_letters_no_more(
+    operator, die, away_after, audited
+):
+    jobs = [await die(knowledge=f"k{n}") for n in range(3)]
+    with away_after(2, "run_now"):
+        answer = await operator.post(f"{BASE}/queues/default/actions/run_now", json={"state": "archived"})
+        assert answer.status_code == 503
+    letters = (await operator.get(f"{BASE}/dead-letters")).json()["dead_letters"]
+    assert [letter["job_id"] for letter in letters] == jobs[:1]
+    (deed,) = await audited()
+    assert (deed.outcome, deed.details["run"]) == ("failed", "2")
+
+
 async def test_a_scope_tells_whether_it_has_work_and_is_cancelled_whole(operator, pipeline):
     await pipeline.enqueue(document())
     other = (await pipeline.enqueue(document(knowledge="k2"))).id

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from contracts.topology import UnknownNameError
 from pipeline.clock import now_ms
-from pipeline.errors import CursorExpired, CursorInvalid, JobNotFound, StoreUnavailable
+from pipeline.errors import CursorExpired, CursorInvalid, JobNotFound, PartialEnqueue, StoreUnavailable
 from pipeline.http.auth import SignInNeeded, signed_in
 from pipeline.http.call import Call
 from pipeline.http.dashboard.rendering import render
@@ -166,6 +166,7 @@ PROBLEMS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     CursorInvalid: (400, "cursor"),
     CursorExpired: (409, "cursor"),
     StoreUnavailable: (503, "store"),
+    PartialEnqueue: (503, "store"),
 }
 
 
