@@ -15,6 +15,8 @@ Place = tuple[int, int] | tuple[int, str]
 
 T = TypeVar("T", int, str)
 
+LARGEST: Final = 2**63 - 1
+
 
 def encode(queue: str, state: JobState, place: Place) -> str:
     """Return a cursor."""
@@ -28,12 +30,14 @@ def decode(cursor: str, queue: str, state: JobState, kind: type[T]) -> tuple[int
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         fields = json.loads(raw)
         version = fields[0]
-    except (binascii.Error, ValueError, TypeError, LookupError):
+    except (binascii.Error, ValueError, TypeError, LookupError, RecursionError):
         raise CursorInvalid("this is not a page cursor; start from the first page") from None
     if version != VERSION:
         raise CursorExpired("this page cursor is of another version; start from the first page")
     match fields:
-        case [_, str(of_queue), str(of_state), int(first), second] if isinstance(second, kind):
+        case [_, str(of_queue), str(of_state), int(first), second] if (
+            isinstance(second, kind) and _fits(first) and _fits(second)
+        ):
             if (of_queue, of_state) == (queue, state):
                 return first, second
             raise CursorInvalid(
@@ -41,3 +45,8 @@ def decode(cursor: str, queue: str, state: JobState, kind: type[T]) -> tuple[int
             )
         case _:
             raise CursorInvalid("this is not a page cursor; start from the first page")
+
+
+def _fits(part: int | str) -> bool:
+    """Whether a store can keep it: no place is a larger number."""
+    return isinstance(part, str) or -LARGEST <= part <= LARGEST

@@ -48,6 +48,9 @@ def test_a_cursor_of_another_listing_is_refused(queue: str, state: JobState) -> 
         base64.urlsafe_b64encode(b"\xff\xfe").decode(),
         made(cursors.VERSION, "default", "pending", 1, 2, 3),
         "MQ",
+        made(cursors.VERSION, "default", "pending", 2**63, 1),
+        made(cursors.VERSION, "default", "pending", 1, -(2**63) - 1),
+        base64.urlsafe_b64encode(b"[" * 9_000).decode(),
     ],
 )
 def test_what_was_made_by_hand_is_refused(cursor: str) -> None:
