@@ -174,12 +174,15 @@ class Inspector:
         id: str,  # noqa: A002
         knowledge_ids: Iterable[str] = (),
         data_source_ids: Iterable[str] = (),
+        *,
+        cut: int | None = None,
     ) -> ScopeCancel:
         """Cancel what a knowledge base has, and what names only one of its documents or sources; its `kb:delete` and
-        `index:delete` still run (facts 3.2).
+        `index:delete` still run (facts 3.2). `cut` is that of an earlier cancel of which this is the rest: what came
+        after it is left alone.
         """
         covered = coverage("knowledge_base")
-        done = await self._broker.cancel_scope(Scope("knowledge_base", id), covered)
+        done = await self._broker.cancel_scope(Scope("knowledge_base", id), covered, cut)
         cancelled, signalled = dict.fromkeys(done.cancelled), dict.fromkeys(done.signalled)
         for kind, asked in (("knowledge", knowledge_ids), ("data_source", data_source_ids)):
             wanted = frozenset(asked)  # a base has many documents, and few of them have something under way

@@ -194,8 +194,10 @@ async def _cancel_base(desk: Desk, ident: str) -> ScopeCancel:
     documents = await desk.business.cancel_base(ident) if desk.business else ()
     if not documents:
         return done
-    more = await desk.inspector.cancel_knowledge_base(ident, documents)
-    return ScopeCancel(more.cut, (*done.cancelled, *more.cancelled), (*done.signalled, *more.signalled))
+    more = await desk.inspector.cancel_knowledge_base(ident, documents, cut=done.cut)
+    cancelled = dict.fromkeys((*done.cancelled, *more.cancelled))
+    signalled = dict.fromkeys((*done.signalled, *more.signalled))  # what still runs was told twice
+    return ScopeCancel(done.cut, tuple(cancelled), tuple(signalled))
 
 
 async def set_paused(call: Call, queue: str, *, paused: bool) -> None:

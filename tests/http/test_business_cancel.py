@@ -1,7 +1,10 @@
 """A cancel of a job is one of the document that it works on; without the document, of the jobs that are left."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
+from consumers.desk import Documents, desk_of
 from consumers.knowledge.documents import ProcessOptions, SourceFile, document, register
 from consumers.knowledge.knowledge_bases import ensure_base
 from contracts.knowledge import ParseStatus
@@ -99,6 +102,33 @@ async def test_a_cancelled_base_takes_its_documents_along_and_is_still_deleted(
     assert await status(kept) is ParseStatus.PENDING
     assert (await pipeline.inspector.job(job)).state is JobState.CANCELLED
     assert (await pipeline.inspector.job(deleting)).state is JobState.PENDING
+
+
+async def test_a_running_job_of_a_base_is_told_to_stop_once(operator, pipeline, register_one, hand):
+    knowledge, base = await register_one("a.txt")
+    await pipeline.enqueue(conftest.document(base=base, knowledge=knowledge))
+    await hand.take_one()
+    done = await operator.post(f"{BASE}/scopes/knowledge_base/{base}/cancel")
+    assert done.json() == {"success": True, "cancelled": 0, "signalled": 1}
+
+
+async def test_what_comes_into_a_base_after_its_cancel_is_left_alone(pipeline, database, key, register_one):
+    class Slow(Documents):
+        """Somebody uploads a document while those that were there before are cancelled."""
+
+        async def cancel_base(self, knowledge_base_id):
+            found = await super().cancel_base(knowledge_base_id)
+            uploaded.append((await pipeline.enqueue(conftest.document(base=base, knowledge="new"))).id)
+            return found
+
+    uploaded: list[str] = []
+    _, base = await register_one("a.txt")
+    desk = replace(desk_of(pipeline, database), business=Slow(database))
+    transport = httpx.ASGITransport(create_app(desk))
+    async with httpx.AsyncClient(transport=transport, base_url="http://streamlane.test") as client:
+        url = f"{BASE}/scopes/knowledge_base/{base}/cancel"
+        assert (await client.post(url, headers=await key("system_runtime_manage"))).status_code == 200
+    assert (await pipeline.inspector.job(uploaded[0])).state is JobState.PENDING
 
 
 async def test_a_cancelled_scope_of_a_document_takes_the_document_along(operator, register_one, status):
