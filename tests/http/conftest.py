@@ -7,6 +7,8 @@ import httpx
 import pytest
 from consumers.api import api_of
 from consumers.database import open_database
+from consumers.knowledge.documents import ProcessOptions, SourceFile, register
+from consumers.knowledge.knowledge_bases import ensure_base
 from contracts.outcomes import Skip
 from contracts.payloads.documents import DocumentProcess
 from pipeline.errors import StoreUnavailable
@@ -99,6 +101,22 @@ def die(pipeline, hand, database):
         return receipt.id
 
     return die
+
+
+@pytest.fixture
+def register_one(database):
+    """Put a document into a base of a tenant; return its id and that of its base."""
+
+    async def one(name: str, tenant: int = 1, base: str = "b"):
+        file = SourceFile(
+            source=name, file_name=name, file_type="txt", file_hash=name, file_size=1, file_key="k"
+        )
+        async with database.transaction() as sql:
+            kb = await ensure_base(sql, tenant, base)
+            registered = await register(sql, kb, file, ProcessOptions())
+        return registered.knowledge_id, kb.id
+
+    return one
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from dataclasses import replace
 import httpx
 import pytest
 from consumers.desk import Documents, desk_of
-from consumers.knowledge.documents import ProcessOptions, SourceFile, document, register
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.documents import document
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.states import JobState
@@ -20,22 +19,6 @@ BASE = "/api/v1/system/admin/runtime"
 
 def at(task: str, action: str = "cancel") -> str:
     return f"{BASE}/queues/default/tasks/{task}/actions/{action}"
-
-
-@pytest.fixture
-def register_one(database):
-    """Put a document into a base of a tenant; return its id and that of its base."""
-
-    async def one(name: str, tenant: int = 1, base: str = "b"):
-        file = SourceFile(
-            source=name, file_name=name, file_type="txt", file_hash=name, file_size=1, file_key="k"
-        )
-        async with database.transaction() as sql:
-            kb = await ensure_base(sql, tenant, base)
-            registered = await register(sql, kb, file, ProcessOptions())
-        return registered.knowledge_id, kb.id
-
-    return one
 
 
 @pytest.fixture

@@ -90,7 +90,10 @@ async def test_a_form_without_the_token_of_the_session_changes_nothing(client, p
         ("/documents?status=nope&tenant=999999999999999999999999&cursor=.", 200),
         ("/documents?tenant=11111111111111111111x", 200),
         (f"/documents?tenant={'9' * 5000}", 200),
+        ("/documents?tenant=99999999999999999999", 200),
         ("/documents/d?attempt=nope", 404),
+        ("/documents/d?attempt=99999999999999999999", 404),
+        ("/documents/d?attempt=-1", 404),
         ("/audit?cursor=99999999999999999999", 200),
         ("/find?id=%00%ff", 404),
         ("/static/x/nope.js", 404),
@@ -100,6 +103,12 @@ async def test_an_address_that_leads_nowhere_says_so_on_a_page(client, token, pa
     answer = await client.get(path)
     assert answer.status_code == status
     assert "text/html" in answer.headers["content-type"]
+
+
+async def test_a_parse_that_no_document_had_is_no_page(client, token, register_one):
+    document_id, _ = await register_one("a.txt")
+    assert (await client.get(f"/documents/{document_id}?attempt=1")).status_code == 200
+    assert (await client.get(f"/documents/{document_id}?attempt={2**63}")).status_code == 404
 
 
 async def test_a_form_that_holds_what_nobody_can_keep_is_refused(client, token):
@@ -129,6 +138,21 @@ async def test_a_filter_that_cannot_be_read_never_acts_on_all(client, pipeline, 
     form = {"csrf_token": token, "action": "all:cancel", "state": "pending", "tenant": "1", "scope": "x:1"}
     assert (await client.post("/queues/default/jobs", data=form)).status_code == 400
     assert (await pipeline.inspector.job(receipt.id)).state is JobState.PENDING
+
+
+@pytest.mark.parametrize("scope", ["tenant:acme", "tenant:2", "session:1"])
+async def test_a_filter_that_no_dead_letter_meets_is_about_none(client, token, die, scope):
+    await die()
+    form = {"csrf_token": token, "action": "all:delete", "scope": scope}
+    answer = await client.post("/dead", data=form)
+    assert "Nothing was changed" in (await client.get(answer.headers["location"])).text
+    assert "no use" in (await client.get("/dead")).text
+
+
+async def test_a_stranger_is_not_told_how_many_have_died(client, die):
+    await die()
+    answer = await client.get("/static/x/nope.js")
+    assert (answer.status_code, 'class="count"' in answer.text) == (404, False)
 
 
 async def test_a_bulk_action_goes_page_by_page_and_says_what_truly_happened(client, pipeline, token, audited):

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from contracts.jobs import Scope
 from pipeline.records import TaskFilter
+
+LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +57,8 @@ class Filters:
             kind, _, ident = self.scope.partition(":")
             scope = Scope(kind, ident)
         return TaskFilter(type=self.type, scope=scope, error=self.error)
+
+
+def number(text: str) -> int | None:
+    """Return a number as a database can hold it: a larger one is nobody's. None for what is none."""
+    return min(int(text), LARGEST) if text.isdecimal() else None

@@ -82,6 +82,8 @@ class Frame:
         return [("overview", "/"), *((page, f"/{page}") for page in pages)]
 
     async def _dead(self) -> int:
+        if not self.who.id:
+            return 0  # a stranger sees pages, too: those that fail
         try:
             return sum(stat.archived for stat in await self.desk.inspector.queues())
         except StoreUnavailable:

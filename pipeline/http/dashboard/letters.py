@@ -11,7 +11,7 @@ from contracts.jobs import payload_types
 from contracts.states import ArchiveReason
 from pipeline.http import dead_letters
 from pipeline.http.dashboard.acts import ALL, LONGEST_S, Form, Question, ask, back, first, form_of
-from pipeline.http.dashboard.filters import Filters
+from pipeline.http.dashboard.filters import Filters, number
 from pipeline.http.dashboard.frame import Frame, PageRoute, Visit, back_with, query_with
 from pipeline.http.errors import Problem
 from pipeline.store import dead_letters as rows
@@ -61,10 +61,10 @@ async def dead(visit: Visit, reason: str = "", cursor: str = "") -> Response:
 def narrowed(filters: Filters, reason: str) -> Narrowed:
     """Return which letters these filters ask for; those that were replayed are left out."""
     scope = filters.match.scope
-    tenant = scope if scope and scope.kind == "tenant" else None
-    other = scope if scope and not tenant else None
+    tenant = number(scope.id) if scope and scope.kind == "tenant" else None
+    other = scope if tenant is None else None
     return Narrowed(
-        tenant_id=min(int(tenant.id), 2**63 - 1) if tenant and tenant.id.isdecimal() else None,
+        tenant_id=tenant,
         task_type=filters.type or None,
         scope=other.kind if other else None,
         scope_id=other.id if other else None,

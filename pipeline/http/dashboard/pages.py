@@ -1,10 +1,10 @@
 """The pages that only show."""
 
 import asyncio
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from contracts.jobs import types_of
@@ -15,7 +15,7 @@ from pipeline.actions import Action, allowed
 from pipeline.clock import now_ms
 from pipeline.errors import CursorInvalid, JobNotFound
 from pipeline.http.dashboard import document_view, job_view, views
-from pipeline.http.dashboard.filters import Filters
+from pipeline.http.dashboard.filters import LARGEST, Filters, number
 from pipeline.http.dashboard.frame import PageRoute, Visit, query_with
 from pipeline.http.documents import DocumentPage, Wanted
 from pipeline.projection import task_info
@@ -23,6 +23,7 @@ from pipeline.records import Page
 from pipeline.store import audit, people
 
 PAGE: Final = 50
+Attempt = Annotated[int, Query(ge=0, le=LARGEST)]
 LEVELS: Final = {
     "fenced": "warn",
     "paused": "warn",
@@ -127,9 +128,7 @@ async def document_list(
         return RedirectResponse("/", 303)
     filters = Filters.read({"tenant": tenant})
     problem, page = f"filter.{filters.problem}" if filters.problem else "", DocumentPage(())
-    wanted = Wanted(
-        status, name.strip()[:200], int(filters.tenant) if filters.tenant and not problem else None, cursor
-    )
+    wanted = Wanted(status, name.strip()[:200], number(filters.tenant), cursor)
     if not problem:
         try:
             page = await visit.desk.documents.page(wanted, PAGE)
@@ -150,7 +149,7 @@ async def document_list(
 
 
 @router.get("/documents/{document_id}")
-async def document(visit: Visit, document_id: str, attempt: int = 0) -> Response:
+async def document(visit: Visit, document_id: str, attempt: Attempt = 0) -> Response:
     """One document and the timeline of a parse of it."""
     keeper, now = visit.desk.documents, now_ms()
     story = await keeper.story(document_id, attempt or None) if keeper else None
