@@ -153,11 +153,6 @@ async def _act(visit: Frame, wish: Wish, effects: Counter[str], cursor: str | No
     return matching.cursor if wish.ids is None else None
 
 
-DONE: Final[Mapping[Action, str]] = {
-    Action.CANCEL: "cancelled",
-    Action.RUN_NOW: "run",
-    Action.DELETE: "deleted",
-}
 REFUSED: Final[Mapping[str, str]] = {
     "task_gone": "not_found",
     "action_not_allowed": "not_allowed",
@@ -179,10 +174,8 @@ async def ask_job(visit: Visit, job_id: str) -> Response:
 async def do_job(visit: Visit, job_id: str) -> Response:
     """Act on one job. Raises JobNotFound."""
     action, record = _action(await form_of(visit)), await visit.desk.inspector.job(job_id)
-    told = record.state is JobState.ACTIVE and action is Action.CANCEL
-    code = "signalled" if told else DONE[action]
     try:
-        await steering.act_on_task(visit.call, record.job.queue, job_id, action)
+        code: str = await steering.act_on_task(visit.call, record.job.queue, job_id, action)
     except Problem as problem:
         if problem.code not in REFUSED:
             raise
