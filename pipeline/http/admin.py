@@ -184,7 +184,7 @@ async def act_on_queue(
     action: Action,
     selection: answers.Selection,
 ) -> answers.Effects:
-    """Do one thing to many jobs: those named, or at most a thousand in a state that match."""
+    """Do one thing to many jobs: those named, or some in a state that match, a thousand or for a second."""
     desk, cursor = desk_of(request), None
     steering.known_queue(queue)
     if selection.task_ids is not None:

@@ -1,5 +1,6 @@
 """What people and programs do to jobs: checked, done, and written down. The API and the dashboard both come through here."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pipeline.http.call import Call
 from pipeline.http.desk import Belonging, Desk
 from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
-from pipeline.inspector import AT_ONCE, LONGEST_PAGE
+from pipeline.inspector import AT_ONCE, BULK_S, LONGEST_PAGE
 from pipeline.records import JobRecord, TaskFilter
 from pipeline.store import dead_letters
 from pipeline.store.audit import Outcome
@@ -140,7 +141,9 @@ async def named(desk: Desk, who: Principal, queue: str, ids: Sequence[str]) -> A
 
 
 class Matching:
-    """At most a thousand jobs of a queue in a state that match, from a cursor on. After them, `cursor` leads on."""
+    """A thousand jobs of a queue in a state that match, from a cursor on, or as many as were acted on within a second.
+    After them, `cursor` leads on.
+    """
 
     def __init__(
         self, desk: Desk, who: Principal, queue: str, state: JobState, match: TaskFilter, cursor: str | None
@@ -150,7 +153,8 @@ class Matching:
 
     async def records(self) -> AsyncIterator[JobRecord | str]:
         """Yield them. Raises CursorInvalid, CursorExpired."""
-        seen = 0
+        clock, seen = asyncio.get_running_loop().time, 0
+        end = clock() + BULK_S
         while seen < AT_ONCE:
             page = await self._desk.inspector.tasks(
                 self._queue, self._state, self.cursor, LONGEST_PAGE, match=self._match
@@ -160,7 +164,7 @@ class Matching:
                 if self._who.sees(record):
                     seen += 1
                     yield record
-            if self.cursor is None:
+            if self.cursor is None or clock() >= end:
                 return
 
 

@@ -7,6 +7,9 @@ from consumers.database import open_database
 from contracts.outcomes import Skip
 from contracts.states import JobState
 from contracts.topology import QUEUES
+from pipeline.client import Enqueue
+from pipeline.http import steering
+from pipeline.inspector import LONGEST_PAGE
 from pipeline.runtime import Pipeline
 from pipeline.store import audit, keys
 
@@ -242,6 +245,18 @@ async def test_many_jobs_are_acted_on_by_name_or_by_what_they_match(operator, pi
     assert rest.json()["effects"] == {jobs[2]: "deleted"}
     assert (await operator.post(f"{url}/delete", json={})).status_code == 400
     assert (await operator.post(f"{url}/explode", json={"task_ids": []})).status_code == 422
+
+
+async def test_a_bulk_action_that_takes_long_says_where_to_go_on(operator, pipeline, monkeypatch):
+    monkeypatch.setattr(steering, "BULK_S", 0.0)
+    waiting = [Enqueue(document(knowledge=f"k{n}"), delay=3600) for n in range(LONGEST_PAGE + 1)]
+    await pipeline.enqueue_many(waiting)
+    url = f"{BASE}/queues/default/actions/run_now"
+    first = (await operator.post(url, json={"state": "scheduled"})).json()
+    assert first["counts"] == {"run": LONGEST_PAGE}
+    rest = await operator.post(url, json={"state": "scheduled", "cursor": first["next_cursor"]})
+    assert rest.json()["counts"] == {"run": 1}
+    assert "next_cursor" not in rest.json()
 
 
 async def test_jobs_that_ran_again_before_the_queue_went_away_are_dead_letters_no_more(
