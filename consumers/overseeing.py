@@ -1,9 +1,8 @@
 """Gives the dashboard our documents."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
-
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import overseeing
 from consumers.knowledge.tables import Knowledge
@@ -30,7 +29,8 @@ class StoredDocuments:
         async with self._database.read() as sql:
             found = [(row[0], row[1]) for row in await sql.execute(query.limit(limit + 1))]
             counts = await overseeing.counted(sql)
-            rows = await self._rows(sql, found[:limit])
+            moved = await overseeing.whereabouts(sql, [document for document, _ in found[:limit]])
+        rows = await self._rows(found[:limit], moved)
         last = found[limit - 1][0] if len(found) > limit else None
         return DocumentPage(rows, counts, f"{last.updated_at}.{last.id}" if last else None)
 
@@ -41,19 +41,21 @@ class StoredDocuments:
             found = [(row[0], row[1]) for row in await sql.execute(query)]
             if not found:
                 return None
-            (row,) = await self._rows(sql, found)
+            moved = await overseeing.whereabouts(sql, [found[0][0]])
             number, nodes = await overseeing.told(sql, document_id, attempt)
             warnings, chunks = await overseeing.remarks(sql, document_id)
+        (row,) = await self._rows(found, moved)
         parts = tuple(
             Part(node.name, node.status.value, depth, node.started_at, node.finished_at)
             for node, depth in nodes[:LONGEST_STORY]
         )
         return Story(row, number, found[0][0].attempt, parts, warnings, chunks)
 
-    async def _rows(self, sql: AsyncSession, found: list[tuple[Knowledge, str]]) -> tuple[DocumentRow, ...]:
-        documents = [document for document, _ in found]
-        moved = await overseeing.whereabouts(sql, documents)
-        stale = overseeing.stale(documents, moved, now_ms())
+    async def _rows(
+        self, found: Sequence[tuple[Knowledge, str]], moved: Mapping[str, tuple[str, int]]
+    ) -> tuple[DocumentRow, ...]:
+        """Asks the queue, so that no connection to the database may be held meanwhile."""
+        stale = overseeing.stale([document for document, _ in found], moved, now_ms())
         stalls = await self._pipeline.inspector.stall_state("knowledge", stale) if stale else {}
         return tuple(
             replace(_row(document, base, *moved.get(document.id, ("", document.updated_at))),

@@ -1,13 +1,18 @@
 """The dashboard as its visitors' browsers talk to it: who may see it, and what no form may do."""
 
+import asyncio
 import re
+from contextlib import AsyncExitStack
 
 import pytest
+from consumers.knowledge.tables import Knowledge
 from contracts.outcomes import Skip
 from contracts.payloads.agents import AgentRun
 from contracts.states import JobState
 from pipeline.errors import StoreUnavailable
 from pipeline.store import people
+from pipeline.store.engine import READERS
+from sqlalchemy import text, update
 
 from tests.http.conftest import document
 from tests.support.hand import Hand
@@ -109,6 +114,24 @@ async def test_a_parse_that_no_document_had_is_no_page(client, token, register_o
     document_id, _ = await register_one("a.txt")
     assert (await client.get(f"/documents/{document_id}?attempt=1")).status_code == 200
     assert (await client.get(f"/documents/{document_id}?attempt={2**63}")).status_code == 404
+
+
+async def test_a_queue_that_is_slow_to_answer_keeps_nobody_from_the_database(
+    client, token, pipeline, database, register_one, monkeypatch
+):
+    async def slow(_kind, _ids):
+        async with AsyncExitStack() as all_of_them:
+            for _ in range(READERS):
+                await (await all_of_them.enter_async_context(database.read())).execute(text("SELECT 1"))
+        return {}
+
+    document_id, _ = await register_one("a.txt")
+    async with database.transaction() as sql:
+        await sql.execute(update(Knowledge).values(updated_at=1))
+    monkeypatch.setattr(pipeline.inspector, "stall_state", slow)
+    for page in ("/documents", f"/documents/{document_id}"):
+        async with asyncio.timeout(10):
+            assert (await client.get(page)).status_code == 200
 
 
 async def test_a_form_that_holds_what_nobody_can_keep_is_refused(client, token):
