@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.database import database_url, outbox_of, refuse_another
+from consumers.housekeeping import Housekeeping
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
 from consumers.knowledge.search import SearchStore
@@ -30,11 +31,12 @@ class Services:
     search: SearchStore
     embedder: Embedder
     reading: asyncio.Semaphore
+    housekeeping: Housekeeping
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
-        """What a worker process does beside its jobs: send what the outbox still holds."""
-        return {"outbox": self._relay}
+        """What a worker process does beside its jobs: send what the outbox still holds, and look for what got stuck."""
+        return {"outbox": self._relay, "sweeps": self.housekeeping.tick}
 
     async def _relay(self) -> float:
         await self.outbox.relay()
@@ -65,6 +67,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             search=search,
             embedder=LocalEmbedder(),
             reading=asyncio.Semaphore(settings.parser_concurrency),
+            housekeeping=Housekeeping(pipeline, database, outbox, search),
         )
     finally:
         await through(close())

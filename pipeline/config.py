@@ -17,6 +17,10 @@ TEST_PREFIX: Final = "STREAMLANE_TEST_"
 
 
 REDIS_TIMEOUT_S: Final = 1800.0
+SHORTEST_STUCK_S: Final = 3600.0
+STUCK_MARGIN_S: Final = 600.0
+MAY_BE_EMPTY: Final = frozenset({"housekeeping_enabled"})
+"""Settings that mean their default when they are set to nothing (facts 7.1)."""
 
 
 class Settings(BaseSettings):
@@ -101,6 +105,15 @@ class Settings(BaseSettings):
     parser_concurrency: int = Field(2, ge=1, description="files read at once")
     max_file_mb: int = Field(200, ge=1, description="largest file accepted")
 
+    housekeeping_enabled: bool = Field(
+        True, description="look every five minutes for what got stuck; 0, false, off, no: do not"
+    )
+    housekeeping_threshold_s: float | None = Field(
+        None,
+        gt=0,
+        description="no progress for so long is stuck; unset: an hour or the document limit, and 10 min",
+    )
+
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="auto: colours on a terminal, else JSON"
     )
@@ -114,6 +127,11 @@ class Settings(BaseSettings):
         if url is not None and not url.get_secret_value().startswith(("sqlite:", "sqlite+")):
             raise ValueError("only SQLite is supported: write sqlite:///folder/streamlane.db")
         return url
+
+    @field_validator("housekeeping_enabled", mode="before")
+    @classmethod
+    def _nothing_is_on(cls, value: Any) -> Any:
+        return True if isinstance(value, str) and not value.strip() else value
 
     @staticmethod
     def read() -> "Settings":
@@ -129,6 +147,12 @@ class Settings(BaseSettings):
     def backoff(self) -> Literal["linear", "exponential"]:
         """How the wait between failed attempts grows."""
         return self.retry_backoff or ("exponential" if self.redis_url else "linear")
+
+    @property
+    def stuck_after_s(self) -> float:
+        """How long a document makes no progress before housekeeping takes it for stuck, in seconds."""
+        longest = max(SHORTEST_STUCK_S, self.document_process_timeout) + STUCK_MARGIN_S
+        return self.housekeeping_threshold_s or longest
 
     @staticmethod
     def variable(name: str) -> str:
@@ -155,7 +179,7 @@ def load(**overrides: Any) -> Settings:
         if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX):
             if name not in known:
                 raise ConfigurationError(f"unknown setting {name}{_nearest(name, known)}")
-            if not value.strip():
+            if not value.strip() and known[name] not in MAY_BE_EMPTY:
                 raise ConfigurationError(f"{name} is empty: give it a value, or unset it")
     for name in overrides:
         if name not in Settings.model_fields:

@@ -275,7 +275,8 @@ async def fail(
     if moved:
         await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
         await drop_contents(session, index, knowledge_id)
-        await Attempt(session, knowledge_id, attempt).fail(message, code)
+        spans = Attempt(session, knowledge_id, attempt)
+        await (spans.stall(message) if code is SpanCode.TASK_STALLED else spans.fail(message, code))
     return bool(moved)
 
 

@@ -25,6 +25,16 @@ def enrichment_job(knowledge_id: str, attempt: int, kind: str, index: int = 0) -
     return derive_id(knowledge_id, attempt, kind, index)
 
 
+def delete_again_job(knowledge_id: str, number: int) -> str:
+    """The job that removes a document after that of its removal was lost."""
+    return derive_id(knowledge_id, "delete", number)
+
+
+def rearm_job(task_type: str, kb_id: str, *of: int) -> str:
+    """The job that tells a wiki once more that it has work; `of` says which time."""
+    return derive_id(kb_id, task_type, *of)
+
+
 def chunk(knowledge_id: str, attempt: int, kind: str, position: int) -> str:
     """A passage, and its entry in the index."""
     return derive_id("chunk", knowledge_id, attempt, kind, position)

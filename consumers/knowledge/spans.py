@@ -87,12 +87,7 @@ class Attempt:
         Without a `code`, the stage names its own.
         """
         now = now_ms()
-        running = await self.session.scalars(
-            select(Span.span_id).where(
-                *self._spans(), Span.kind == SpanKind.STAGE, Span.status == SpanStatus.RUNNING
-            )
-        )
-        stages = [Stage(name) for name in running]
+        stages = [Stage(span.span_id) for span in await self.running() if span.kind is SpanKind.STAGE]
         code = code or (STAGE_CODES[stages[0]] if stages else SpanCode.TASK_TIMEOUT)
         failed = Ending(status=SpanStatus.FAILED, code=code, message=message, detail=detail)
         await self._open_root(now)
@@ -106,6 +101,29 @@ class Attempt:
             if stage in after
         ]
         await insert_new(self.session, table_of(Span), rows)
+
+    async def running(self) -> list[Span]:
+        """Return the spans that run, the last started first."""
+        found = select(Span).where(*self._spans(), Span.status == SpanStatus.RUNNING)
+        return list(await self.session.scalars(found.order_by(Span.started_at.desc(), Span.span_id)))
+
+    async def stall(self, message: str) -> None:
+        """Fail the stages that run, or else what runs innermost, because nothing of it moved any more; cancel the rest."""
+        running = await self.running()
+        within = {span.parent_span_id for span in running}
+        at_fault = [span.span_id for span in running if span.kind is SpanKind.STAGE] or [
+            span.span_id for span in running if span.kind is not SpanKind.ROOT and span.span_id not in within
+        ]
+        now = now_ms()
+        await self._open_root(now)
+        failed = Ending(status=SpanStatus.FAILED, code=SpanCode.TASK_STALLED, message=message)
+        await self._end([Span.span_id.in_([ROOT_SPAN, *at_fault])], failed, now)
+        await self.abandon(message)
+
+    async def abandon(self, message: str) -> None:
+        """Cancel all that still runs, because nothing of it will ever move."""
+        stalled = Ending(status=SpanStatus.CANCELLED, code=SpanCode.TASK_STALLED, message=message)
+        await self._end([], stalled, now_ms())
 
     async def cancel(self, code: SpanCode = SpanCode.USER_CANCELLED) -> None:
         """End all that runs, because a person told the document to stop, or for what `code` says."""

@@ -18,7 +18,18 @@ NAMELESS = {"manager", "managers", "helper", "helpers", "util", "utils", "base",
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 COMPOSING = {
-    f"consumers/{name}.py" for name in [*POOLS, "api", "cli", "desk", "lanes", "overseeing", "services"]
+    f"consumers/{name}.py"
+    for name in [
+        *POOLS,
+        "api",
+        "cli",
+        "desk",
+        "housekeeping",
+        "lanes",
+        "overseeing",
+        "services",
+        "sweeping",
+    ]
 }
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 OPERATING = {

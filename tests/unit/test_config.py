@@ -35,6 +35,33 @@ def test_an_empty_variable_is_a_mistake(monkeypatch: pytest.MonkeyPatch, name: s
         load()
 
 
+@pytest.mark.parametrize("value", ["0", "false", "OFF", "no", "No"])
+def test_housekeeping_is_switched_off_in_any_case(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("STREAMLANE_HOUSEKEEPING_ENABLED", value)
+    assert not load().housekeeping_enabled
+
+
+@pytest.mark.parametrize("value", ["", " ", "1", "on"])
+def test_housekeeping_is_on_unless_it_is_switched_off(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("STREAMLANE_HOUSEKEEPING_ENABLED", value)
+    assert load().housekeeping_enabled
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({}, 2 * 3600 + 600),
+        ({"document_process_timeout": 60}, 3600 + 600),
+        ({"document_process_timeout": 9000}, 9000 + 600),
+        ({"housekeeping_threshold_s": 30}, 30),
+    ],
+)
+def test_stuck_is_what_makes_no_progress_for_longer_than_any_document_may_take(
+    settings: dict[str, Any], seconds: float
+) -> None:
+    assert load(**settings).stuck_after_s == seconds
+
+
 def test_variables_that_are_for_tests_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMLANE_TEST_REDIS_URL", "x")
     load()

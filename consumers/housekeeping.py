@@ -1,0 +1,131 @@
+"""Housekeeping: every five minutes one process looks for what got stuck and puts it into order (facts 7, DESIGN 16).
+
+Whatever cannot be told is put off to the next sweep, and what moves meanwhile wins: see `consumers.knowledge.stillness`.
+Sweeping twice at once is therefore harmless; the lock only spares the work.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import structlog
+
+from consumers.knowledge import leftovers
+from consumers.knowledge.search import SearchStore
+from consumers.sweeping import Sweep, Swept, tell_wiki
+from contracts.identity import new_id
+from pipeline import Database, Outbox, Pipeline
+from pipeline.errors import StoreUnavailable
+from pipeline.store import now_ms
+
+EVERY_S: Final = 300.0
+LEASE_S: Final = 30.0
+"""A sweep whose process was killed is begun again elsewhere within this time."""
+LOCK: Final = "housekeeping"
+LAST: Final = "housekeeping"
+
+log = structlog.get_logger(component="housekeeping")
+
+
+class Housekeeping:
+    """The sweeps of one process, and what it takes up when it starts."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        database: Database,
+        outbox: Outbox,
+        index: SearchStore,
+        *,
+        every_s: float = EVERY_S,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._pipeline, self._database, self._outbox, self._index = pipeline, database, outbox, index
+        self._broker = pipeline.broker
+        self._every_ms, self._lease_s = round(every_s * 1000), lease_s
+        self._owner = new_id()
+        self._recovered = False
+        self._leads = False
+
+    async def tick(self) -> float:
+        """Recover once, and sweep unless somebody has in this period; return the seconds to wait.
+
+        Raises StoreUnavailable.
+        """
+        number, passed = divmod(now_ms(), self._every_ms)
+        pause = (self._every_ms - passed) / 1000
+        if self._recovered and await self._is_swept(number):
+            return pause
+        async with self._lead() as leads:
+            if not leads:
+                return min(pause, self._lease_s / 3)  # whoever leads may be lost
+            if not self._recovered:
+                await self.recover()
+                self._recovered = True
+            if not await self._is_swept(number):
+                await self._sweep().run()
+                await self._broker.remember(LAST, str(number), anew=True)
+        return pause
+
+    async def _is_swept(self, number: int) -> bool:
+        """Whether this period has had its sweep. The clock of whoever made it may be ahead."""
+        if not self._pipeline.settings.housekeeping_enabled:
+            return True
+        last = await self._broker.remember(LAST, "0")
+        return last in {str(number), str(number + 1)}
+
+    @asynccontextmanager
+    async def _lead(self) -> AsyncIterator[bool]:
+        """Hold the lock while the block runs, unless another process has it."""
+        ttl_ms = round(self._lease_s * 1000)
+        self._leads = await self._broker.lock(LOCK, self._owner, ttl_ms) is not None
+        if not self._leads:
+            yield False
+            return
+
+        async def renew() -> None:
+            while self._leads:
+                await asyncio.sleep(self._lease_s / 3)
+                with suppress(StoreUnavailable):
+                    self._leads = await self._broker.lock(LOCK, self._owner, ttl_ms) is not None
+
+        renewal = asyncio.create_task(renew(), name="lock housekeeping")
+        try:
+            yield True
+        finally:
+            renewal.cancel()
+            with suppress(StoreUnavailable):  # it ends by itself
+                await self._broker.unlock(LOCK, self._owner)
+
+    async def sweep(self, *, dry: bool = False) -> Swept | None:
+        """Sweep now; None if another process does. With `dry`, only say what would be done. Raises StoreUnavailable."""
+        if dry:
+            return await self._sweep(dry=True).run()
+        async with self._lead() as leads:
+            return await self._sweep().run() if leads else None
+
+    async def recover(self) -> int:
+        """Drop the operations of what was deleted, and tell each wiki with a backlog that it has work; return how many.
+        However many processes start at once, each wiki is told once. Raises StoreUnavailable.
+        """
+        async with self._database.transaction() as session:
+            dropped = await leftovers.drop_orphans(session)
+            waiting = await leftovers.wiki_backlogs(session)
+        told = [
+            await tell_wiki(self._pipeline, self._outbox, backlog, now_ms() // self._every_ms)
+            for backlog in waiting
+        ]
+        if dropped or any(told):
+            log.info("recovered at start", operations_dropped=dropped, wikis_told=sum(told))
+        return sum(told)
+
+    def _sweep(self, *, dry: bool = False) -> Sweep:
+        return Sweep(
+            self._pipeline,
+            self._database,
+            self._outbox,
+            self._index,
+            dry=dry,
+            goes_on=lambda: dry or self._leads,
+        )

@@ -1,0 +1,124 @@
+"""What killed processes and lost jobs leave in the tables: found, and put into order (facts 7.3, 7.5, 1.20)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import and_, delete, exists, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.pending import BASE
+from consumers.knowledge.spans import Attempt
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
+from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.tenants import deleted_tenants
+from contracts.knowledge import OPEN, ParseStatus, SpanStatus, SummaryStatus
+from contracts.payloads.wiki import WikiFinalize, WikiIngest
+from pipeline.store import changed
+from pipeline.store.pending_ops import Backlog, backlogs, delete_lane, delete_tenants, peek
+
+PAGE: Final = 200
+WIKI: Final = (WikiIngest, WikiFinalize)
+ENDED: Final = frozenset(ParseStatus) - OPEN - {ParseStatus.DELETING}
+NEVER_CLOSED: Final = "nobody closed it before its document had ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsummarised:
+    """A document whose summary is awaited for long."""
+
+    id: str
+    attempt: int
+    status: SummaryStatus
+    updated_at: int
+
+
+async def unsummarised(session: AsyncSession, cutoff: int, after: str = "") -> list[Unsummarised]:
+    """Return documents with a summary that is being written, or that an ended one waits for, since `cutoff` (ms)."""
+    waits = or_(
+        Knowledge.summary_status == SummaryStatus.PROCESSING,
+        and_(Knowledge.summary_status == SummaryStatus.PENDING, Knowledge.parse_status.in_(ENDED)),
+    )
+    query = (
+        select(Knowledge.id, Knowledge.attempt, Knowledge.summary_status, Knowledge.updated_at)
+        .where(waits, Knowledge.updated_at < cutoff, Knowledge.id > after)
+        .order_by(Knowledge.id)
+        .limit(PAGE)
+    )
+    return [Unsummarised(*row) for row in await session.execute(query)]
+
+
+async def give_up_summary(session: AsyncSession, one: Unsummarised) -> bool:
+    """Say that there will be no summary; False if something moved meanwhile. The document itself did not move by this."""
+    as_seen = (
+        Knowledge.id == one.id,
+        Knowledge.attempt == one.attempt,
+        Knowledge.summary_status == one.status,
+        Knowledge.updated_at == one.updated_at,
+    )
+    failed = update(Knowledge).where(*as_seen).values(summary_status=SummaryStatus.FAILED)
+    return bool(await changed(session, failed))
+
+
+@dataclass(frozen=True, slots=True)
+class Unclosed:
+    """An attempt with open spans though it is over; `error` is that of its document."""
+
+    id: str
+    attempt: int
+    error: str
+
+
+async def unclosed(session: AsyncSession, cutoff: int) -> list[Unclosed]:
+    """Return attempts that are over, with spans that are open and were not written to since `cutoff` (ms)."""
+    over = or_(Knowledge.parse_status.in_(ENDED), Span.attempt < Knowledge.attempt)
+    query = (
+        select(Span.knowledge_id, Span.attempt, Knowledge.error_message)
+        .join(Knowledge, Knowledge.id == Span.knowledge_id)
+        .where(Span.status == SpanStatus.RUNNING, Span.updated_at < cutoff, over)
+        .distinct()
+        .limit(PAGE)
+    )
+    return [Unclosed(*row) for row in await session.execute(query)]
+
+
+async def close_spans(session: AsyncSession, one: Unclosed) -> None:
+    """Cancel what is open of an attempt that is over."""
+    await Attempt(session, one.id, one.attempt).abandon(one.error or NEVER_CLOSED)
+
+
+async def drop_slots(session: AsyncSession, cutoff: int) -> int:
+    """Close the slots, made before `cutoff` (ms), of attempts that are over; return how many."""
+    over = exists().where(
+        Knowledge.id == Slot.knowledge_id,
+        or_(Knowledge.parse_status.in_(ENDED), Knowledge.attempt != Slot.attempt),
+    )
+    return await changed(session, delete(Slot).where(Slot.created_at < cutoff, over))
+
+
+async def drop_orphans(session: AsyncSession) -> int:
+    """Remove the operations of deleted tenants, and those of bases that are gone; return how many."""
+    dropped = await delete_tenants(session, await deleted_tenants(session))
+    for lane in {backlog.lane for backlog in await wiki_backlogs(session)}:
+        live = KnowledgeBase.id == lane.scope_id, KnowledgeBase.deleted_at.is_(None)
+        if await session.scalar(select(KnowledgeBase.id).where(*live)) is None:  # it never comes back
+            dropped += await delete_lane(session, lane)
+    return dropped
+
+
+async def wiki_backlogs(session: AsyncSession) -> Sequence[Backlog]:
+    """Return what waits for the wikis, base by base."""
+    found = [one for job in WIKI for one in await backlogs(session, job.spec.type)]
+    return [one for one in found if one.lane.scope == BASE]
+
+
+async def trigger_of(session: AsyncSession, backlog: Backlog) -> WikiIngest | WikiFinalize:
+    """Return the job that tells a wiki that it has work, in the language of what waits."""
+    (job,) = [one for one in WIKI if one.spec.type == backlog.lane.task_type]
+    waiting = await peek(session, backlog.lane, 1)
+    language = waiting[0].payload.get("language") if waiting else None
+    return job(
+        tenant_id=backlog.tenant_id,
+        knowledge_base_id=backlog.lane.scope_id,
+        language=language if isinstance(language, str) else None,
+    )

@@ -1,0 +1,284 @@
+"""One sweep: everything that got stuck is looked at, and put into order or put off."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import structlog
+
+from consumers.knowledge import ids, leftovers, stillness
+from consumers.knowledge.housekeeping import Verdict, Why, decide
+from consumers.knowledge.leftovers import Unsummarised
+from consumers.knowledge.search import SearchStore
+from consumers.knowledge.stillness import Still
+from contracts.knowledge import ParseStatus
+from contracts.payloads.enrichment import SummaryGeneration
+from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete
+from contracts.topology import QUEUES
+from pipeline import Database, Outbox, Pipeline
+from pipeline.errors import StoreUnavailable
+from pipeline.store import now_ms
+from pipeline.store.pending_ops import Backlog
+
+SUMMARY_MS: Final = 3_600_000
+DEATHS: Final = 1_000
+"""How many deaths that nobody has dealt with yet are looked through."""
+
+log = structlog.get_logger(component="housekeeping")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What was done, or would be, to a document; `message` is what the document says of it, where it says anything."""
+
+    document: str
+    verdict: str
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep came to. `deferred` counts by reason what was left alone; `queued_ms` is how long the oldest of those
+    that wait in the queue has not moved.
+    """
+
+    deeds: list[Deed] = field(default_factory=list)
+    deferred: Counter[str] = field(default_factory=Counter)
+    queued_ms: int = 0
+    wikis: int = 0
+    attempts_closed: int = 0
+    slots_closed: int = 0
+
+
+class Sweep:
+    """One sweep. With `dry` it only says what it would do; it stops early when `goes_on` says no."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        database: Database,
+        outbox: Outbox,
+        index: SearchStore,
+        *,
+        dry: bool = False,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._pipeline = pipeline
+        self._inspector, self._broker = pipeline.inspector, pipeline.broker
+        self._database, self._outbox, self._index = database, outbox, index
+        self._dry, self._goes_on = dry, goes_on
+        self._threshold_s = pipeline.settings.stuck_after_s
+        self._now = now_ms()
+        self._cutoff = self._now - round(self._threshold_s * 1000)
+        self._under_way: set[str] | None = None
+        self._away = False
+        self._waiting_for_wiki: set[str] = set()
+        self._swept = Swept()
+
+    async def run(self) -> Swept:
+        """Look at everything once. Raises StoreUnavailable: the database cannot be read, and nothing was decided."""
+        await self._documents()
+        await self._wikis()
+        await self._summaries()
+        await self._leftovers()
+        swept = self._swept
+        if queued := swept.deferred[Why.QUEUED]:
+            log.info(Why.QUEUED.value, documents=queued, oldest_s=swept.queued_ms // 1000)
+        log.info(
+            "swept",
+            seconds=round((now_ms() - self._now) / 1000, 1),
+            dry=self._dry,
+            done=dict(Counter(deed.verdict for deed in swept.deeds)),
+            deferred={str(why): count for why, count in swept.deferred.items()},
+            wikis=swept.wikis,
+            attempts_closed=swept.attempts_closed,
+            slots_closed=swept.slots_closed,
+        )
+        return swept
+
+    async def _documents(self) -> None:
+        place: stillness.Place | None = None
+        while self._goes_on():
+            async with self._database.read() as session:
+                documents = await stillness.standing_still(session, self._cutoff, place)
+            if not documents:
+                return
+            for document in documents:
+                if self._goes_on():
+                    await self._see_to(document)
+            place = documents[-1].place
+
+    async def _see_to(self, document: Still) -> None:
+        standing = document.standing
+        if standing.moved_at < self._cutoff and not standing.held:
+            standing = replace(
+                standing, queued=await self._queued(document), next_lost=await self._next_lost(document)
+            )
+            document = replace(document, standing=standing)
+        verdict, why = decide(standing, self._cutoff)
+        match verdict:
+            case Verdict.DEFER:
+                self._swept.deferred[why] += 1
+                if why is Why.QUEUED:
+                    self._swept.queued_ms = max(self._swept.queued_ms, self._now - standing.moved_at)
+            case Verdict.REARM:
+                self._swept.deferred[why] += 1
+                self._waiting_for_wiki.add(document.kb_id)
+            case _:
+                await self._do(verdict, why, document)
+
+    async def _do(self, verdict: Verdict, why: Why, document: Still) -> None:
+        message = ""
+        if not self._dry:
+            try:
+                message = await self._act(verdict, document)
+            except StoreUnavailable:
+                self._away = True
+                self._swept.deferred[Why.UNKNOWN] += 1
+                return
+            if not message:
+                self._swept.deferred[Why.MOVED] += 1
+                return
+            log.warning(why.value, document=document.id, then=verdict.value, message=message)
+        self._swept.deeds.append(Deed(document.id, verdict.value, message or why.value))
+
+    async def _act(self, verdict: Verdict, document: Still) -> str:
+        """Return what is said of it, "" where the document moved meanwhile."""
+        async with self._outbox.transaction() as session:
+            if verdict is Verdict.GO_ON:
+                return await stillness.go_without(session, document)
+            if verdict is Verdict.DELETE_AGAIN:
+                return await stillness.delete_again(session, document)
+            if document.standing.status is ParseStatus.DELETING:
+                return await stillness.give_up_deleting(session, document, self._threshold_s)
+            return await stillness.give_up(session, self._index, document, self._threshold_s)
+
+    async def _queued(self, document: Still) -> bool | None:
+        """Whether a document has work before it; None where that cannot be told, for it and all that come after it."""
+        if self._away:
+            return None
+        try:
+            if self._under_way is None:  # what ends between the two looks is among the dead
+                self._under_way = await self._inspector.queued_ids("knowledge") | await self._dying()
+            if document.standing.status is ParseStatus.DELETING:
+                return await self._is_deleted(document)
+            return document.id in self._under_way or await self._inspector.has_queued(
+                "knowledge", document.id
+            )
+        except StoreUnavailable as error:
+            self._away = True
+            log.warning("the queue cannot be asked, nobody is taken for stuck", error=str(error))
+            return None
+
+    async def _is_deleted(self, document: Still) -> bool:
+        of_it, of_base = {KnowledgeListDelete.spec.type}, {KnowledgeBaseDelete.spec.type}
+        return await self._inspector.has_queued(
+            "knowledge", document.id, of_it
+        ) or await self._inspector.has_queued("knowledge_base", document.kb_id, of_base)
+
+    async def _dying(self) -> set[str]:
+        """Return the documents of jobs that died and whose final-failure hook is yet to come."""
+        letters = await self._broker.dead_letters(list(QUEUES), DEATHS)
+        if len(letters) == DEATHS:
+            raise StoreUnavailable("so many deaths are not dealt with that there may be more")
+        found: set[str] = set()
+        for letter in letters:
+            try:
+                said = json.loads(letter.record.get("data", ""))
+                found |= {said.get("knowledge_id", ""), *said.get("knowledge_ids", ())}
+            except (ValueError, TypeError, AttributeError):  # poison has no document
+                continue
+        return found
+
+    async def _next_lost(self, document: Still) -> bool:
+        """Whether all parts of a document are through and the queue has never heard of its post-processing."""
+        standing = document.standing
+        if self._away or standing.status is not ParseStatus.PROCESSING or standing.slots:
+            return False
+        try:
+            (state,) = await self._broker.states([ids.postprocess_job(document.id, document.attempt)])
+        except StoreUnavailable:
+            self._away = True
+            return False
+        return state is None
+
+    async def _wikis(self) -> None:
+        """Tell each wiki that is waited for long, once a threshold, that it has work."""
+        async with self._database.read() as session:
+            backlogs = await leftovers.wiki_backlogs(session)
+        for backlog in backlogs:
+            late = backlog.oldest < self._cutoff or backlog.lane.scope_id in self._waiting_for_wiki
+            if self._away or not (late and self._goes_on()):
+                continue
+            times = (self._now - backlog.oldest) // round(self._threshold_s * 1000)
+            try:
+                told = await tell_wiki(
+                    self._pipeline, self._outbox, backlog, backlog.oldest, times, dry=self._dry
+                )
+            except StoreUnavailable:
+                self._away = True
+            else:
+                self._swept.wikis += told
+
+    async def _summaries(self) -> None:
+        kinds, cutoff, after = {SummaryGeneration.spec.type}, self._now - SUMMARY_MS, ""
+        while self._goes_on():
+            async with self._database.read() as session:
+                found = await leftovers.unsummarised(session, cutoff, after)
+            if not found:
+                return
+            for one in found:
+                await self._see_to_summary(one, kinds)
+            after = found[-1].id
+
+    async def _see_to_summary(self, one: Unsummarised, kinds: set[str]) -> None:
+        try:
+            if self._away or await self._inspector.has_queued("knowledge", one.id, kinds):
+                return
+            if not self._dry:
+                async with self._outbox.transaction() as session:
+                    if not await leftovers.give_up_summary(session, one):
+                        return
+                log.warning("its summary was lost", document=one.id, was=one.status.value)
+        except StoreUnavailable:
+            self._away = True
+            return
+        self._swept.deeds.append(Deed(one.id, "fail_summary"))
+
+    async def _leftovers(self) -> None:
+        """Close what is open of attempts that are over."""
+        while self._goes_on():
+            async with self._database.read() as session:
+                found = await leftovers.unclosed(session, self._cutoff)
+            self._swept.attempts_closed += len(found)
+            if self._dry or not found:
+                break
+            for one in found:
+                async with self._outbox.transaction() as session:
+                    await leftovers.close_spans(session, one)
+        if not self._dry:
+            async with self._outbox.transaction() as session:
+                self._swept.slots_closed = await leftovers.drop_slots(session, self._cutoff)
+
+
+async def tell_wiki(
+    pipeline: Pipeline, outbox: Outbox, backlog: Backlog, *time: int, dry: bool = False
+) -> bool:
+    """Tell a wiki that it has work; False if a job of it is under way, or if it was told that `time` before.
+
+    Raises StoreUnavailable.
+    """
+    lane = backlog.lane
+    job_id = ids.rearm_job(lane.task_type, lane.scope_id, *time)
+    (told,) = await pipeline.broker.states([job_id])
+    if told or await pipeline.inspector.has_queued("knowledge_base", lane.scope_id, {lane.task_type}):
+        return False
+    if not dry:
+        async with outbox.transaction() as session:
+            await Outbox.add(session, job_id, await leftovers.trigger_of(session, backlog))
+        log.warning(
+            "a wiki is told that it has work", base=lane.scope_id, type=lane.task_type, waiting=backlog.count
+        )
+    return True

@@ -1,0 +1,122 @@
+"""A knowledge base on a real queue, with documents that stand still since a time that the test chooses."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from consumers.database import outbox_of
+from consumers.housekeeping import Housekeeping
+from consumers.knowledge.contents import store_parsed
+from consumers.knowledge.documents import begin_processing
+from consumers.knowledge.slots import begin_finalizing
+from consumers.knowledge.spans import Attempt
+from consumers.knowledge.tables import Knowledge
+from consumers.sweeping import Swept
+from contracts.knowledge import ParseStatus, Stage
+from pipeline.runtime import QUEUE_FILE, Pipeline
+from sqlalchemy import text, update
+
+from tests.support.backends import Backend
+from tests.support.library import Library, children, open_library, parsed
+from tests.support.redis_backend import Redis
+from tests.support.redis_server import forget
+
+HOUR_S: Final = 3600
+LONG_S: Final = 3 * HOUR_S
+"""Longer than a document may stand still."""
+
+
+@dataclass
+class House:
+    """A base, its queue, and who keeps them in order."""
+
+    library: Library
+    pipeline: Pipeline
+    backend: Backend
+
+    def keeper(self, **options: Any) -> Housekeeping:
+        """Housekeeping as another process would do it."""
+        library = self.library
+        return Housekeeping(self.pipeline, library.database, library.outbox, library.index, **options)
+
+    async def sweep(self, *, dry: bool = False) -> Swept:
+        swept = await self.keeper().sweep(dry=dry)
+        assert swept is not None, "nobody else sweeps"
+        return swept
+
+    async def document(self, status: ParseStatus, content: str = "one") -> Knowledge:
+        """A document that came as far as this, by the transitions that its jobs make."""
+        library = self.library
+        found = await library.register(f"/{content}.txt", content)
+        place = found.knowledge_id, found.attempt
+        if status is not ParseStatus.PENDING:
+            await library.do(begin_processing, *place)
+        if status is ParseStatus.FINALIZING:
+            await library.do(store_parsed, library.index, *place, parsed("a", "b"))
+            await library.do(begin_finalizing, *place, children(library, *place))
+        return await library.document(found.knowledge_id)
+
+    async def enter(self, document: Knowledge, stage: Stage) -> None:
+        async def enter(session: Any) -> None:
+            await Attempt(session, document.id, document.attempt).enter(stage)
+
+        await self.library.do(enter)
+
+    async def open_part(self, document: Knowledge, stage: Stage, name: str) -> None:
+        async def open_part(session: Any) -> None:
+            await Attempt(session, document.id, document.attempt).open_part(stage, name)
+
+        await self.library.do(open_part)
+
+    async def age(self, seconds: float = LONG_S) -> None:
+        """Let everything have stood still for so long."""
+        for table, columns in {
+            "knowledges": ["updated_at"],
+            "knowledge_processing_spans": ["updated_at", "started_at"],
+            "slots": ["created_at"],
+            "task_pending_ops": ["enqueued_at"],
+        }.items():
+            set_ = ", ".join(f"{column} = {column} - :by" for column in columns)
+            await self._run(f"UPDATE {table} SET {set_}", by=round(seconds * 1000))
+
+    async def lose_jobs(self) -> None:
+        """Let the queue lose all its jobs, without a trace, as one does that comes back on an empty disk."""
+        if isinstance(self.backend, Redis):
+            for server in self.backend.servers:
+                forget(server, self.backend.namespace)
+            return
+        with closing(sqlite3.connect(self.pipeline.settings.data_dir / QUEUE_FILE)) as file:
+            for table in ("jobs", "scopes", "tombstones"):
+                file.execute(f"DELETE FROM {table}")
+            file.commit()
+
+    async def set(self, document: Knowledge, **values: Any) -> None:
+        async def set_(session: Any) -> None:
+            await session.execute(update(Knowledge).where(Knowledge.id == document.id).values(**values))
+
+        await self.library.do(set_)
+
+    async def spans(self, document: Knowledge) -> list[tuple[Any, ...]]:
+        """Name, status, code of each span, and whether it is known how long it took."""
+        return await self.library.rows(
+            "SELECT name, status, error_code, duration_ms >= 0 FROM knowledge_processing_spans"
+            " WHERE knowledge_id = :id ORDER BY name",
+            id=document.id,
+        )
+
+    async def _run(self, statement: str, **values: Any) -> None:
+        async def run(session: Any) -> None:
+            await session.execute(text(statement), values)
+
+        await self.library.do(run)
+
+
+@asynccontextmanager
+async def open_house(folder: Path, backend: Backend, **settings: Any) -> AsyncIterator[House]:
+    """A base whose jobs go to a queue of this backend."""
+    async with Pipeline.open(**backend.settings(), **settings) as pipeline, open_library(folder) as library:
+        pipeline.inspector.unsent = library.outbox = outbox_of(pipeline, library.database)
+        yield House(library, pipeline, backend)
