@@ -28,9 +28,13 @@ format:
 test *ARGS: setup
     pytest --numprocesses=auto --dist=worksteal {{ ARGS }}
 
-# All but what is marked slow: for the time between two edits
+# All but what is marked slow, on SQLite alone: for the time between two edits
 test-fast *ARGS:
-    pytest --numprocesses=auto --dist=worksteal -m "not slow" {{ ARGS }}
+    pytest --numprocesses=auto --dist=worksteal -m "not slow and not postgres" {{ ARGS }}
+
+# What runs on both databases, on PostgreSQL
+test-postgres *ARGS:
+    pytest --numprocesses=auto --dist=worksteal -m postgres {{ ARGS }}
 
 # The promises, on every backend
 conformance *ARGS:

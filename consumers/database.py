@@ -27,12 +27,20 @@ def outbox_of(pipeline: Pipeline, database: Database) -> Outbox:
     return Outbox(database, pipeline.enqueue_many, pipeline.broker)
 
 
-@asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """Bring the database to its newest form and open it. Raises ConfigurationError, StoreUnavailable."""
+async def newest_database(settings: Settings) -> Database:
+    """Bring the database to its newest form and return it; it is the caller's to close.
+
+    Raises ConfigurationError, StoreUnavailable.
+    """
     url = database_url(settings)
     await asyncio.to_thread(upgrade, url)
-    database = Database.open(url)
+    return Database.open(url, connections=settings.database_connections)
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """Open `newest_database` and close it."""
+    database = await newest_database(settings)
     try:
         yield database
     finally:
@@ -56,8 +64,8 @@ async def refuse_another(pipeline: Pipeline, database: Database) -> None:
         jobs += f", namespace {settings.namespace!r},"
         choose = " or choose another STREAMLANE_NAMESPACE,"
     raise ConfigurationError(
-        f"the jobs in {jobs} belong to documents in another database than {ours['path']}, one that was {known['path']} on"
-        f" {known['host']}: point STREAMLANE_DATA_DIR (or STREAMLANE_DATABASE_URL) to that one,{choose} or, if it is gone"
+        f"the jobs in {jobs} belong to documents in another database than {ours['path']}, one that was {known['path']}"
+        f"{known['host'] and ' on '}{known['host']}: point STREAMLANE_DATA_DIR (or STREAMLANE_DATABASE_URL) to that one,{choose} or, if it is gone"
         " for good, run `streamlane doctor --adopt`, which puts this one in its place"
     )
 
@@ -68,5 +76,5 @@ async def adopt(pipeline: Pipeline, database: Database) -> None:
 
 
 async def _facts(database: Database) -> dict[str, str]:
-    path = str(database.url.database)
-    return {"id": await database.identity(), "host": socket.gethostname(), "path": path}
+    host = "" if database.on_server else socket.gethostname()
+    return {"id": await database.identity(), "host": host, "path": database.name}

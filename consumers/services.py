@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.database import database_url, outbox_of, refuse_another
+from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, FolderStore
 from consumers.knowledge.search import SearchStore
+from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch
-from consumers.migrations.migrate import upgrade
 from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.runtime import through
 from pipeline.store.ledger import SqlLedger
@@ -47,9 +47,8 @@ class Services:
 async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
     settings = pipeline.settings
-    url = database_url(settings)
-    await asyncio.to_thread(upgrade, url)
-    database, search = Database.open(url), SqliteSearch(url)
+    database = await newest_database(settings)
+    search = search_of(database)
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
@@ -71,3 +70,8 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         )
     finally:
         await through(close())
+
+
+def search_of(database: Database) -> SearchStore:
+    """Return the index that lies in a database."""
+    return PostgresSearch(database) if database.on_server else SqliteSearch(database.url)

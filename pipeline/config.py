@@ -48,7 +48,10 @@ class Settings(BaseSettings):
     namespace: str = Field(
         "sl", pattern=r"^[A-Za-z0-9._-]{1,32}$", description="what every key in Redis begins with"
     )
-    database_url: SecretStr | None = Field(None, description="SQL database; unset: SQLite in the data folder")
+    database_url: SecretStr | None = Field(
+        None, description="SQLite or PostgreSQL; unset: SQLite in the data folder"
+    )
+    database_connections: int = Field(12, ge=2, description="most connections of a process to PostgreSQL")
     lease_s: float = Field(
         8.0, ge=0.2, le=3600, description="seconds after which a silent worker's job runs elsewhere"
     )
@@ -124,8 +127,8 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _supported(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not url.get_secret_value().startswith(("sqlite:", "sqlite+")):
-            raise ValueError("only SQLite is supported: write sqlite:///folder/streamlane.db")
+        if url is not None and not url.get_secret_value().startswith(("sqlite", "postgres")):
+            raise ValueError("write sqlite:///folder/streamlane.db or postgresql://user@host/database")
         return url
 
     @field_validator("housekeeping_enabled", mode="before")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from sqlalchemy import URL
 
+from tests.support.databases import BOTH, migrated
 from tests.support.leaks import Running
 from tests.support.redis_server import RedisServer, end_shared, forget, shared
 from tests.support.waiting import wait_until
@@ -39,6 +41,13 @@ def samples() -> Path:
     if not SAMPLES.is_dir():
         pytest.skip("the real documents (../shared/samples) are not on this machine")
     return SAMPLES
+
+
+@pytest.fixture(params=BOTH)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[URL]:
+    """Where a database of the test's own is, with all tables: of each kind in turn."""
+    with migrated(request.param, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ async def _documents(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bo
     if adopting:
         async with open_database(pipeline.settings) as database:
             await adopt(pipeline, database)
-            adopted = [Finding("adopted", True, f"the queue belongs to {database.url.database} now", ADOPTED)]
+            adopted = [Finding("adopted", True, f"the queue belongs to {database.name} now", ADOPTED)]
     services = await opened.enter_async_context(open_services(pipeline))
     return [*adopted, await _outbox(services), await _model(services), _pictures()]
 
@@ -126,7 +126,9 @@ async def _room(settings: Settings) -> Finding:
 async def _outbox(services: "Services") -> Finding:
     waiting, age_ms = await services.outbox.waiting()
     late = age_ms > 60_000
-    said = f"{waiting} jobs wait to be sent" + (f", the oldest for {age_ms // 1000} s" if waiting else "")
+    said = f"{services.database.name}; {waiting} jobs wait to be sent" + (
+        f", the oldest for {age_ms // 1000} s" if waiting else ""
+    )
     return Finding("database", not late, said, "any running worker sends them" if late else "")
 
 

@@ -2,18 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Sequence
-from hashlib import blake2b
-from typing import Any, Final, cast
+from collections.abc import Collection, Sequence
+from typing import Any, cast
 
-import numpy as np
 from sqlalchemy import (
     URL,
     ColumnElement,
     Connection,
     CursorResult,
-    TextClause,
-    bindparam,
     column,
     create_engine,
     delete,
@@ -24,22 +20,26 @@ from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
-from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, Place, Ranked, passages, rank
-from consumers.knowledge.search_terms import clean, index_terms, query_terms
+from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, rank
+from consumers.knowledge.search_rows import (
+    MAX_HITS,
+    PLACES,
+    SUMMARIES,
+    candidates,
+    hits,
+    rarest,
+    row_of,
+    token,
+    unit,
+    wanted,
+)
+from consumers.knowledge.search_terms import query_terms
 from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, VectorCache, closest_first
 from pipeline.store import batches
-from pipeline.store.engine import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
-
-MAX_HITS: Final = 100
-POSTINGS: Final = 4_000  # read for one query: what more words match is common words, which tell nothing
+from pipeline.store.sqlite import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
 
 _entries = table("search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind")))
 _words = table("search_words", column("rowid"))
-
-
-def _many(statement: str, *names: str) -> TextClause:
-    return sql(statement).bindparams(*(bindparam(name, expanding=True) for name in names))
-
 
 _ADD = sql(
     "INSERT INTO search_entries (id, kb_id, knowledge_id, attempt, kind, chunk_id, position, heading, text, digest,"
@@ -69,19 +69,6 @@ _BY_SEQS = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest,"
     " json_extract(found.value, '$[0]') AS closeness FROM json_each(:near) found"
     " CROSS JOIN search_entries entry ON entry.seq = json_extract(found.value, '$[1]') ORDER BY found.key"
-)
-_PLACES = _many(
-    "SELECT hit.chunk_id AS found, near.kb_id, near.knowledge_id, near.chunk_id, near.position, near.heading, near.text"
-    " FROM search_entries hit JOIN search_entries near ON near.knowledge_id = hit.knowledge_id"
-    " AND near.attempt = hit.attempt AND near.kind = hit.kind"
-    " AND near.position BETWEEN hit.position - 1 AND hit.position + 1"
-    " WHERE hit.chunk_id IN :chunk_ids AND hit.kind IN ('text', 'ocr', 'caption')",
-    "chunk_ids",
-)
-_SUMMARIES = _many(
-    "SELECT kb_id, knowledge_id, chunk_id, position, heading, text FROM search_entries"
-    " WHERE knowledge_id IN :knowledge_ids AND chunk_id IS NULL",
-    "knowledge_ids",
 )
 
 
@@ -148,72 +135,51 @@ class SqliteSearch:
         Raises StoreUnavailable, and ValueError for a vector that cannot be compared.
         """
         limit = max(0, min(limit, MAX_HITS))
-        wanted = None if vector is None else _unit(vector)
+        sought = None if vector is None else unit(vector)
         patterns = query_terms(text)
         if not (kb_ids and patterns and limit):
             return []
         return await asyncio.to_thread(
-            self._search, list(dict.fromkeys(kb_ids)), patterns, wanted, model, limit
+            self._search, list(dict.fromkeys(kb_ids)), patterns, sought, model, limit
         )
 
     def _search(
-        self, kb_ids: list[str], patterns: list[str], wanted: Vector | None, model: str, limit: int
+        self, kb_ids: list[str], patterns: list[str], sought: Vector | None, model: str, limit: int
     ) -> list[Hit]:
         with store_errors(self._url), self._engine.connect() as connection:
             by_meaning: list[Candidate] = []
-            if wanted is not None:
-                spaces = [Space(kb_id, model, len(wanted)) for kb_id in kb_ids]
+            if sought is not None:
+                spaces = [Space(kb_id, model, len(sought)) for kb_id in kb_ids]
                 near = [
                     one
                     for space in spaces
-                    for one in self._vectors.nearest(connection, space, wanted, RANK_DEPTH)
+                    for one in self._vectors.nearest(connection, space, sought, RANK_DEPTH)
                 ]
                 found = {"near": json.dumps(sorted(near, key=closest_first))}
-                by_meaning = _candidates(connection.execute(_BY_SEQS, found))
+                by_meaning = candidates(connection.execute(_BY_SEQS, found))
             by_words = _by_words(connection, kb_ids, patterns)
             # Twice as many as asked for, because a passage may show one that comes later.
-            return _hits(connection, rank([by_meaning, by_words], 2 * limit), limit)
+            ranked = rank([by_meaning, by_words], 2 * limit)
+            chunk_ids, documents = wanted(ranked)
+            places = connection.execute(PLACES, {"chunk_ids": chunk_ids})
+            return hits(ranked, places, connection.execute(SUMMARIES, {"knowledge_ids": documents}), limit)
 
 
 def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[str]) -> list[Candidate]:
     """Entries that share words with the query, by bm25, the rarest words first while the reading is affordable."""
     asked = json.dumps([[pattern, *_range(pattern)] for pattern in patterns])
-    counted = [row for row in connection.execute(_FREQUENCIES, {"asked": asked}) if row.frequency]
-    chosen: list[str] = []
-    read = 0
-    for row in sorted(counted, key=lambda row: (row.frequency, row.pattern)):
-        read += row.frequency
-        if chosen and read > POSTINGS:
-            break
-        chosen.append(row.pattern)
+    chosen = rarest(map(tuple, connection.execute(_FREQUENCIES, {"asked": asked})))
     if not chosen:
         return []
-    bases = " OR ".join(f'"{_token(kb_id)}"' for kb_id in kb_ids)
+    bases = " OR ".join(f'"{token(kb_id)}"' for kb_id in kb_ids)
     match = f"base : ({bases}) AND words : ({' OR '.join(chosen)})"
-    return _candidates(connection.execute(_BY_WORDS, {"query": match, "depth": RANK_DEPTH}))
-
-
-def _candidates(rows: Iterable[Any]) -> list[Candidate]:
-    return [
-        Candidate(row.knowledge_id, row.chunk_id, EntryKind(row.kind), row.digest, row.closeness)
-        for row in rows
-    ]
+    return candidates(connection.execute(_BY_WORDS, {"query": match, "depth": RANK_DEPTH}))
 
 
 def _range(pattern: str) -> tuple[str, str]:
     """The first and the last term that a pattern can mean."""
     term = pattern.strip('"*')
     return term, f"{term}\U0010ffff" if pattern.endswith("*") else term
-
-
-def _hits(connection: Connection, ranked: Sequence[Ranked], limit: int) -> list[Hit]:
-    chunks: dict[str, list[Place]] = {}
-    chunk_ids = [one.chunk_id for one in ranked if one.chunk_id is not None]
-    for found, *place in connection.execute(_PLACES, {"chunk_ids": chunk_ids}):
-        chunks.setdefault(found, []).append(Place(*place))
-    alone = [one.knowledge_id for one in ranked if one.chunk_id is None]
-    rows = connection.execute(_SUMMARIES, {"knowledge_ids": alone})
-    return passages(ranked, chunks, {row.knowledge_id: [Place(*row)] for row in rows})[:limit]
 
 
 async def _remove(session: AsyncSession, *conditions: ColumnElement[bool]) -> int:
@@ -229,42 +195,7 @@ async def _remove(session: AsyncSession, *conditions: ColumnElement[bool]) -> in
 
 
 def _row(entry: IndexEntry) -> dict[str, Any]:
-    text, heading = clean(entry.text), clean(entry.heading)
-    words = " ".join(index_terms(text))
-    row = {
-        "id": entry.id,
-        "kb_id": entry.kb_id,
-        "knowledge_id": entry.knowledge_id,
-        "attempt": entry.attempt,
-        "kind": entry.kind,
-        "chunk_id": entry.chunk_id,
-        "position": entry.position,
-        "heading": heading,
-        "text": text,
-        "digest": int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), signed=True),
-        "base": _token(entry.kb_id),
-        "words": " ".join([*index_terms(heading), words]),
-    }
-    vector = None if entry.vector is None else _unit(entry.vector)
-    if vector is None:
-        return {**row, "model": "", "dimension": 0, "vector": None}
-    if not entry.model:
-        raise ValueError(f"entry {entry.id} has a vector and does not say which model made it")
-    return {**row, "model": entry.model, "dimension": len(vector), "vector": vector.astype("<f4").tobytes()}
-
-
-def _unit(vector: Vector) -> Vector | None:
-    """The vector at length one, so that a product is a cosine; None for zeros, which point nowhere.
-
-    Raises ValueError for what is no vector.
-    """
-    flat = np.asarray(vector, np.float32)
-    if flat.ndim != 1 or not np.isfinite(flat).all():
-        raise ValueError("a vector is one row of finite numbers")
-    length = np.linalg.norm(flat)
-    return flat / length if length else None
-
-
-def _token(kb_id: str) -> str:
-    """The id as one word, whatever characters it has."""
-    return blake2b(kb_id.encode(), digest_size=8).hexdigest()
+    row = row_of(entry)
+    vector, words = row.pop("unit"), " ".join(row.pop("terms"))
+    blob = None if vector is None else vector.astype("<f4").tobytes()
+    return {**row, "vector": blob, "base": token(entry.kb_id), "words": words}

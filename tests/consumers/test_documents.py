@@ -20,8 +20,8 @@ from tests.support.library import children, open_library, parsed
 
 
 @pytest.fixture
-async def library(tmp_path):
-    async with open_library(tmp_path) as opened:
+async def library(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as opened:
         yield opened
 
 

@@ -29,7 +29,6 @@ async def test_a_process_killed_at_any_statement_leaves_nothing_undone_and_nothi
     assert undisturbed["slots"] == undisturbed["outbox"] == []
     for number in range(1, len(statements), STRIDE):
         folder = tmp_path / str(number)
-        folder.mkdir()
         async with open_library(folder) as library:
             with killed_at(number) as ran:
                 ended = await two_attempts(library)
@@ -39,7 +38,6 @@ async def test_a_process_killed_at_any_statement_leaves_nothing_undone_and_nothi
 
 
 async def test_every_job_that_runs_twice_has_the_effect_of_once(tmp_path):
-    (tmp_path / "once").mkdir()
     async with open_library(tmp_path / "once") as library:
         once = await two_attempts(library)
     async with open_library(tmp_path) as library:

@@ -222,7 +222,7 @@ async def test_waiting_for_thousands_of_documents_asks_for_none_of_them_while_jo
         async with services.database.transaction() as sql:
             kb = await ensure_base(sql, TENANT, "test")
 
-        @event.listens_for(services.database._reader.sync_engine, "before_cursor_execute")
+        @event.listens_for(services.database._engines.reader.sync_engine, "before_cursor_execute")
         def ask(_connection: object, _cursor: object, statement: str, *_: object) -> None:
             asked.append(statement)
 

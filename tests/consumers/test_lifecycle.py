@@ -23,8 +23,8 @@ DONE, ALREADY, REFUSED, NOT_FOUND = Effect
 
 
 @pytest.fixture
-async def library(tmp_path):
-    async with open_library(tmp_path) as opened:
+async def library(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as opened:
         yield opened
 
 

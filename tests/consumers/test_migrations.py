@@ -15,7 +15,7 @@ from alembic.operations import Operations
 from consumers.migrations.migrate import config, latest, upgrade
 from consumers.migrations.schema import TARGETS, ours
 from pipeline.errors import ConfigurationError, StoreUnavailable
-from pipeline.store.engine import prepare_connections
+from pipeline.store.sqlite import prepare_connections
 from sqlalchemy import Connection, create_engine
 
 ROOT = Path(__file__).parents[2]

@@ -94,9 +94,9 @@ async def missed(index: Index, root: Path, embedder: LocalEmbedder) -> list[str]
     return wrong
 
 
-async def test_every_question_finds_its_file_and_the_passage_that_answers_it(samples, tmp_path):
+async def test_every_question_finds_its_file_and_the_passage_that_answers_it(samples, database_url):
     embedder = LocalEmbedder()
-    async with open_index(tmp_path) as index:
+    async with open_index(database_url) as index:
         documents = []
         for path in sorted(samples.rglob("*")):
             if path.is_file():

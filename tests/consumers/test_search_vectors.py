@@ -10,6 +10,7 @@ from consumers.knowledge.search import EntryKind, Vector
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.knowledge.search_vectors import PAGE_ROWS, Space
 
+from tests.support.databases import sqlite_file
 from tests.support.indexes import MODEL, direction, entry, open_index
 from tests.support.waiting import wait_until
 
@@ -27,7 +28,7 @@ def bytes_held(store: SqliteSearch) -> int:
 
 @pytest.fixture
 async def index(tmp_path):
-    async with open_index(tmp_path) as opened:
+    async with open_index(sqlite_file(tmp_path)) as opened:
         yield opened
 
 
@@ -77,13 +78,12 @@ async def test_only_what_is_new_is_loaded(index):
     assert (await index.found(ANY_WORD, turned(5)))[:2] == ["d5/1", "new/1"]
 
 
-async def test_another_process_puts_and_drops_while_we_search(index, tmp_path):
+async def test_another_process_puts_and_drops_while_we_search(index):
     script = f"""
 import asyncio, sys
-from pathlib import Path
 from tests.support.indexes import direction, entry, open_index
 async def main():
-    async with open_index(Path({str(tmp_path)!r})) as index:
+    async with open_index({str(index.database.url)!r}) as index:
         for n in range(40):
             await index.put(entry(f"d{{n}}/1", "", direction(n, {DIMENSION})))
             if n % 2:
@@ -146,25 +146,28 @@ async def test_many_searches_at_once_while_somebody_writes(index):
 
 
 async def test_a_base_over_the_budget_is_searched_in_pages_and_not_kept(tmp_path):
-    count = PAGE_ROWS * 2 + 10
-    async with open_index(tmp_path, budget_bytes=count * DIMENSION * 4 - 1) as index:
+    count, url = PAGE_ROWS * 2 + 10, sqlite_file(tmp_path)
+    store = SqliteSearch(url, budget_bytes=count * DIMENSION * 4 - 1)
+    async with open_index(url, store) as index:
         await index.put(*(entry(f"d{n}/1", "", turned(n * 180 / count)) for n in range(count)))
         for wanted in (0, PAGE_ROWS, count - 1):
             assert (await index.found(ANY_WORD, turned(wanted * 180 / count)))[0] == f"d{wanted}/1"
-        assert bytes_held(index.store) == 0
+        assert bytes_held(store) == 0
         await index.drop("d0")
         await index.search(ANY_WORD, turned(0))
-        assert bytes_held(index.store) == (count - 1) * DIMENSION * 4, "one fewer fits"
+        assert bytes_held(store) == (count - 1) * DIMENSION * 4, "one fewer fits"
 
 
 async def test_bases_take_turns_within_the_budget(tmp_path):
-    async with open_index(tmp_path, budget_bytes=25 * DIMENSION * 4) as index:
+    url = sqlite_file(tmp_path)
+    store = SqliteSearch(url, budget_bytes=25 * DIMENSION * 4)
+    async with open_index(url, store) as index:
         for base in "abc":
             await index.put(*(entry(f"{base}{n}/1", "", turned(n), kb_id=base) for n in range(10)))
         for base in "abcacb":
             assert (await index.found(ANY_WORD, turned(3), kb=base))[0] == f"{base}3/1"
-            assert bytes_held(index.store) <= 25 * DIMENSION * 4
-        assert [space.kb_id for space in index.store._vectors._slabs] == ["c", "b"]
+            assert bytes_held(store) <= 25 * DIMENSION * 4
+        assert [space.kb_id for space in store._vectors._slabs] == ["c", "b"]
 
 
 async def test_a_crowd_of_questions_hides_no_passage(index):

@@ -15,8 +15,8 @@ from tests.support.library import children, open_library, parsed
 
 
 @pytest.fixture
-async def library(tmp_path):
-    async with open_library(tmp_path) as opened:
+async def library(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as opened:
         yield opened
 
 
@@ -150,7 +150,7 @@ async def test_slots_closed_at_once_by_two_processes_complete_the_document_once(
     place = await started(library)
     kids = children(library, *place, parts=20)
     await library.do(begin_finalizing, *place, kids)
-    other = Database.open(library.url)
+    other = Database.open(library.database.url)
     boxes = [library.outbox, Outbox(other, library.queue.enqueue_many)]
 
     async def close(number, kid):

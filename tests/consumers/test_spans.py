@@ -16,8 +16,8 @@ ALL_PENDING = dict.fromkeys(Stage, SpanStatus.PENDING)
 
 
 @pytest.fixture
-async def library(tmp_path):
-    async with open_library(tmp_path) as opened:
+async def library(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as opened:
         yield opened
 
 

@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
-from consumers.knowledge.search_sqlite import SqliteSearch
-from consumers.migrations.migrate import upgrade
+from consumers.knowledge.search import EntryKind, Hit, IndexEntry, SearchStore, Vector
+from consumers.services import search_of
 from pipeline.store.engine import Database
+from sqlalchemy import URL
 
 MODEL = "test-model"
 
@@ -20,7 +19,7 @@ class Index:
     """An index and the database it lies in. Every write is a transaction of its own."""
 
     database: Database
-    store: SqliteSearch
+    store: SearchStore
 
     async def put(self, *entries: IndexEntry) -> None:
         async with self.database.transaction() as session:
@@ -48,12 +47,12 @@ class Index:
 
 
 @asynccontextmanager
-async def open_index(folder: Path, **options: Any) -> AsyncIterator[Index]:
-    url = f"sqlite:///{folder / 'index.db'}"
-    upgrade(url)
-    database, store = Database.open(url), SqliteSearch(url, **options)
-    yield Index(database, store)
-    await store.close()
+async def open_index(url: str | URL, store: SearchStore | None = None) -> AsyncIterator[Index]:
+    """The index of a migrated database, or `store`."""
+    database = Database.open(url)
+    index = Index(database, store or search_of(database))
+    yield index
+    await index.store.close()
     await database.close()
 
 

@@ -9,7 +9,13 @@ import psutil
 GRACE_S = 3
 # Started once by the standard library, by the measuring tools or by `redis_server.shared`, and meant to stay for the life of the process.
 LASTING_THREADS = ("asyncio_", "execnet", "MainThread", "shared ")
-LASTING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "streamlane-shared-")
+LASTING_PROCESSES = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "streamlane-shared-",
+    "postgres: ",
+)
+"""Of a PostgreSQL server the first process counts, not those that it starts."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,9 @@
 """A knowledge base on a real, migrated database, with the documents of a test in it and a queue that a test empties."""
 
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,10 +12,11 @@ from consumers.knowledge.contents import Parsed, Passage, Picture
 from consumers.knowledge.documents import Registered, SourceFile, register
 from consumers.knowledge.files import FolderStore
 from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.search_sqlite import SqliteSearch
+from consumers.knowledge.search import SearchStore
 from consumers.knowledge.slots import Child
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.migrations.migrate import upgrade
+from consumers.migrations.schema import TARGETS
+from consumers.services import search_of
 from contracts.fences import Coverage
 from contracts.jobs import JobPayload, Scope
 from contracts.knowledge import ParseStatus, SlotKind
@@ -30,7 +28,9 @@ from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
 from pipeline.receipt import Receipt
 from pipeline.store import Database, Outbox
-from sqlalchemy import text
+from sqlalchemy import URL, text
+
+from tests.support.databases import sqlite_file
 
 MODEL = "test-model"
 Step = Callable[..., Any]
@@ -88,9 +88,8 @@ class Queue:
 class Library:
     """One base, and what its documents need."""
 
-    url: str
     database: Database
-    index: SqliteSearch
+    index: SearchStore
     queue: Queue
     outbox: Outbox
     kb: KnowledgeBase
@@ -127,9 +126,8 @@ class Library:
 
     async def contents(self) -> Mapping[str, list[str]]:
         """All that the database holds, but for random ids and times."""
-        tables = await self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        named = [name for (name,) in tables if not name.startswith(("sqlite_", "search_words", "search_voc"))]
-        return {name: await self._table(name) for name in named}
+        named = [table.name for target in TARGETS for table in target.sorted_tables]
+        return {name: await self._table(name) for name in (*named, "search_entries")}
 
     async def _table(self, name: str) -> list[str]:
         async with self.database.read() as session:
@@ -139,7 +137,8 @@ class Library:
     async def reopen(self) -> None:
         """Go on as another process would after this one was killed."""
         await self.close()
-        self.database, self.index = Database.open(self.url), SqliteSearch(self.url)
+        self.database = Database.open(self.database.url)
+        self.index = search_of(self.database)
         self.outbox = Outbox(self.database, self.queue.enqueue_many, self.queue)
 
     async def close(self) -> None:
@@ -148,30 +147,17 @@ class Library:
 
 
 @asynccontextmanager
-async def open_library(folder: Path) -> AsyncIterator[Library]:
-    """A base named demo in a fresh database."""
-    path = folder / "library.db"
-    path.write_bytes(_migrated())
-    url, queue = f"sqlite:///{path}", Queue()
-    database = Database.open(url)
+async def open_library(folder: Path, url: URL | None = None) -> AsyncIterator[Library]:
+    """A base named demo in a migrated database, by default a file in `folder`."""
+    queue, database = Queue(), Database.open(url or sqlite_file(folder))
     outbox = Outbox(database, queue.enqueue_many, queue)
     async with database.transaction() as session:
         kb = await ensure_base(session, 7, "demo")
-    library = Library(url, database, SqliteSearch(url), queue, outbox, kb, FolderStore(folder / "files"))
+    library = Library(database, search_of(database), queue, outbox, kb, FolderStore(folder / "files"))
     try:
         yield library
     finally:
         await library.close()
-
-
-@cache
-def _migrated() -> bytes:
-    """A migrated database, made once for all tests of this process."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "empty.db")
-        upgrade(f"sqlite:///{path}")
-        shutil.copy(path, path.with_suffix(".copy"))
-        return path.with_suffix(".copy").read_bytes()
 
 
 def _lasting(column: str) -> bool:

@@ -199,7 +199,7 @@ async def test_a_mistake_in_a_statement_stays_what_it_is(database):
     ("url", "says"),
     [
         ("nonsense", "not a URL"),
-        ("postgresql://localhost/x", "only sqlite"),
+        ("mysql://localhost/x", "not supported"),
         ("sqlite://", "needs a file"),
         ("sqlite:///:memory:", "needs a file"),
     ],

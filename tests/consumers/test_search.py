@@ -1,17 +1,17 @@
-"""The index in SQLite: what is put is found, what is dropped is gone, whatever is asked."""
+"""The index, on each database: what is put is found, what is dropped is gone, whatever is asked."""
 
 import numpy as np
 import pytest
 from consumers.knowledge.search import EntryKind
 from consumers.knowledge.search_ranking import RANK_DEPTH
-from consumers.knowledge.search_sqlite import POSTINGS
+from consumers.knowledge.search_rows import POSTINGS
 
 from tests.support.indexes import MODEL, direction, entry, open_index
 
 
 @pytest.fixture
-async def index(tmp_path):
-    async with open_index(tmp_path) as opened:
+async def index(database_url):
+    async with open_index(database_url) as opened:
         yield opened
 
 
