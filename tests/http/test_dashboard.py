@@ -11,7 +11,7 @@ from contracts.payloads.agents import AgentRun
 from contracts.states import JobState
 from pipeline.errors import StoreUnavailable
 from pipeline.store import people
-from pipeline.store.engine import READERS
+from pipeline.store.sqlite import READERS
 from sqlalchemy import text, update
 
 from tests.http.conftest import document
