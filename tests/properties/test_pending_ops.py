@@ -7,12 +7,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pipeline.store import Database, pending_ops
 from pipeline.store.pending_ops import Lane
-from pipeline.store.tables_pending import task_pending_ops
-from sqlalchemy import create_engine
+
+from tests.support.databases import migrated
 
 LANE = Lane("wiki:ingest", "knowledge_base", "kb")
 STALE_MS = 1000
@@ -23,15 +24,13 @@ PLACES = st.integers(0, 100)
 class PendingOps(RuleBasedStateMachine):
     """Rows as (id, key); who holds which of them since when."""
 
+    kind = "sqlite"
+
     @initialize()
     def begin(self):
         self.runner, self.stack = asyncio.Runner(), AsyncExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        url = f"sqlite:///{folder / 'ops.db'}"
-        engine = create_engine(url)
-        task_pending_ops.create(engine)
-        engine.dispose()
-        self.database = Database.open(url)
+        self.database = Database.open(self.stack.enter_context(migrated(self.kind, folder)))
         self.stack.push_async_callback(self.database.close)
         self.clock, self.owners = 1_000_000, count()
         self.held: dict[str, tuple[int, dict[int, str]]] = {}
@@ -102,4 +101,12 @@ class PendingOps(RuleBasedStateMachine):
         return self.runner.run(run())
 
 
+class PendingOpsOnPostgres(PendingOps):
+    """The same on a server."""
+
+    kind = "postgres"
+
+
 TestPendingOps = PendingOps.TestCase
+TestPendingOpsOnPostgres = pytest.mark.postgres(PendingOpsOnPostgres.TestCase)
+TestPendingOpsOnPostgres.settings = settings(max_examples=max(settings().max_examples // 4, 10))

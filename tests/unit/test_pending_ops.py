@@ -8,8 +8,8 @@ from contracts.identity import new_id
 from pipeline.clock import now_ms
 from pipeline.store import Database, pending_ops
 from pipeline.store.pending_ops import Lane
-from pipeline.store.tables_pending import task_pending_ops
-from sqlalchemy import create_engine
+
+from tests.support.databases import BOTH, migrated
 
 LANE = Lane("wiki:ingest", "knowledge_base", "kb")
 OTHER = Lane("wiki:ingest", "knowledge_base", "other")
@@ -36,15 +36,12 @@ class Work:
         return [(one.dedup_key, one.op) for one in found], [one.id for one in found]
 
 
-@pytest.fixture
-async def work(tmp_path):
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    engine = create_engine(url)
-    task_pending_ops.create(engine)
-    engine.dispose()
-    database = Database.open(url)
-    yield Work(database)
-    await database.close()
+@pytest.fixture(params=BOTH)
+async def work(request, tmp_path):
+    with migrated(request.param, tmp_path) as url:
+        database = Database.open(url)
+        yield Work(database)
+        await database.close()
 
 
 async def test_a_batch_is_so_many_keys_with_all_their_operations_oldest_first(work):
