@@ -15,6 +15,15 @@ REFRESH = """
 """
 
 
+HIDE = """
+    Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+"""
+SHOW = HIDE.replace("true,", "false,", 1)
+CONNECTIONS = 6
+"""To one server, of all tabs together, in every browser."""
+
+
 async def test_a_dead_letter_is_replayed_after_a_question(visitor: Visitor, scene: Scene) -> None:
     page = visitor.page
     await visitor.go("/dead?reason=exhausted")
@@ -104,6 +113,21 @@ async def test_a_page_goes_on_by_itself(visitor: Visitor, scene: Scene) -> None:
     await expect(visitor.page.locator("[data-live-state=on]")).to_be_visible()
     await scene.pipeline.inspector.pause("wiki")
     await expect(visitor.page.locator(".notices")).to_contain_text("Queue wiki is paused")
+
+
+async def test_tabs_in_the_background_leave_the_browser_its_connections(
+    visitor: Visitor, scene: Scene
+) -> None:
+    for _ in range(CONNECTIONS):
+        tab = await visitor.page.context.new_page()
+        await tab.goto(visitor.address)
+        await expect(tab.locator("[data-live-state=on]")).to_be_visible()
+        await tab.evaluate(HIDE)
+    await visitor.go("/workers")
+    await expect(visitor.page.locator("[data-live-state=on]")).to_be_visible()
+    await tab.evaluate(SHOW)
+    await scene.pipeline.inspector.pause("wiki")
+    await expect(tab.locator(".notices")).to_contain_text("Queue wiki is paused")
 
 
 async def test_a_page_goes_on_where_no_stream_comes_through(visitor: Visitor, scene: Scene) -> None:

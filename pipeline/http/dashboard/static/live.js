@@ -41,10 +41,17 @@ export function startLive() {
     stream.addEventListener("changed", soon);
     stream.addEventListener("error", () => { show("polling"); poll(true); });
   };
-  listen();
+  const leave = () => {
+    stream?.close();
+    poll(false);
+  };
+  if (!document.hidden) listen();
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) soon();
+    leave(); // a browser has six connections to a server, for all of its tabs
+    if (document.hidden) return;
+    listen();
+    soon();
   });
-  addEventListener("pagehide", () => stream?.close());
+  addEventListener("pagehide", leave);
   addEventListener("pageshow", (event) => { if (event.persisted) listen(); });
 }
