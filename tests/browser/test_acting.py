@@ -1,8 +1,11 @@
 """What a person does on the pages, with and without JavaScript, by mouse and by keyboard."""
 
 import re
+from typing import NoReturn
 
+import pytest
 from contracts.states import JobState
+from pipeline.errors import StoreUnavailable
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import Visitor, visiting
@@ -139,6 +142,21 @@ async def test_a_page_goes_on_where_no_stream_comes_through(visitor: Visitor, sc
     gone = visitor.page.get_by_text("There is no such job (any more)")
     await expect(gone).to_be_visible(timeout=15_000)
     visitor.faults.clear()  # its page says 404 now
+
+
+async def test_a_page_that_found_the_store_away_goes_on_when_it_is_back(
+    visitor: Visitor, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> NoReturn:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.pipeline.inspector, "queues", away)
+        await visitor.page.goto(visitor.address)
+        await expect(visitor.page.get_by_text("The store does not answer")).to_be_visible()
+        await expect(visitor.page.locator("[data-live-state=on]")).to_be_visible()
+    await expect(visitor.page.locator("#glance")).to_be_visible()
+    visitor.faults.clear()  # the first answer was 503
 
 
 async def _is_gone(scene: Scene) -> bool:

@@ -54,6 +54,7 @@ class Frame:
         now = now_ms()
         frame = {
             "now": now,
+            "status": status,
             "theme": theme_of(self.request),
             "who": self.who.name,
             "csrf": self.who.csrf,
