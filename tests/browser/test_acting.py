@@ -121,16 +121,16 @@ async def test_a_page_goes_on_by_itself(visitor: Visitor, scene: Scene) -> None:
 async def test_tabs_in_the_background_leave_the_browser_its_connections(
     visitor: Visitor, scene: Scene
 ) -> None:
-    for _ in range(CONNECTIONS):
-        tab = await visitor.page.context.new_page()
+    tabs = [await visitor.page.context.new_page() for _ in range(CONNECTIONS)]
+    for tab in tabs:
         await tab.goto(visitor.address)
         await expect(tab.locator("[data-live-state=on]")).to_be_visible()
         await tab.evaluate(HIDE)
     await visitor.go("/workers")
     await expect(visitor.page.locator("[data-live-state=on]")).to_be_visible()
-    await tab.evaluate(SHOW)
+    await tabs[0].evaluate(SHOW)
     await scene.pipeline.inspector.pause("wiki")
-    await expect(tab.locator(".notices")).to_contain_text("Queue wiki is paused")
+    await expect(tabs[0].locator(".notices")).to_contain_text("Queue wiki is paused")
 
 
 async def test_a_page_goes_on_where_no_stream_comes_through(visitor: Visitor, scene: Scene) -> None:
