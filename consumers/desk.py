@@ -2,14 +2,16 @@
 
 import getpass
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
-from consumers.database import open_database, refuse_another
+from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
 from consumers.overseeing import StoredDocuments
-from pipeline import Database, Pipeline
+from pipeline import Database, Outbox, Pipeline
+from pipeline.broker import ScopeCancel
 from pipeline.errors import ConfigurationError, NotAllowed
 from pipeline.http.call import Call
 from pipeline.http.desk import Belonging, Desk
@@ -25,13 +27,14 @@ async def _nothing() -> None: ...
 
 def desk_of(pipeline: Pipeline, database: Database) -> Desk:
     """Return what acts on this pipeline."""
+    outbox = pipeline.inspector.unsent = outbox_of(pipeline, database)
     return Desk(
         settings=pipeline.settings,
         broker=pipeline.broker,
         inspector=pipeline.inspector,
         database=database,
-        business=None if KNOWLEDGE.absent else Documents(database),
-        documents=StoredDocuments(database, pipeline),
+        business=None if KNOWLEDGE.absent else Documents(database, outbox),
+        documents=StoredDocuments(database, pipeline, outbox),
     )
 
 
@@ -45,7 +48,9 @@ async def by_hand(command: str) -> AsyncIterator[Call]:
     async with Pipeline.open() as pipeline, open_database(pipeline.settings) as database:
         desk = desk_of(pipeline, database)
         if desk.business is not None:
-            desk = replace(desk, business=Documents(database, lambda: refuse_another(pipeline, database)))
+            outbox = outbox_of(pipeline, database)
+            check = partial(refuse_another, pipeline, database)
+            desk = replace(desk, business=Documents(database, outbox, check))
         user = _user()
         who = Principal(user, user, COMMAND_LINE, frozenset())
         try:
@@ -68,23 +73,27 @@ def _user() -> str:
 class Documents:
     """Implements `pipeline.http.desk.Business`: what a job works on is a document."""
 
-    def __init__(self, database: Database, check: Check = _nothing) -> None:
+    def __init__(self, database: Database, outbox: Outbox, check: Check = _nothing) -> None:
         """Before the first document `check` says whether this is their database."""
-        self._database, self._check = database, check
+        self._database, self._outbox, self._check = database, outbox, check
 
-    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> Belonging:
+    async def cancel_document(
+        self, tenant_id: int | None, knowledge_id: str
+    ) -> tuple[Belonging, Sequence[ScopeCancel]]:
         """See `Business`."""
-        from consumers.knowledge.documents import cancel, document  # here: they load slowly
+        from consumers.knowledge.documents import document  # here: they load slowly
+        from consumers.knowledge.lifecycle import cancel_parse
 
         await self._check()
-        async with self._database.transaction() as sql:
+        cut = await self._outbox.choose_cut()
+        async with self._outbox.transaction() as sql:
             found = await document(sql, knowledge_id)
             if found is None:
-                return Belonging.GONE
+                return Belonging.GONE, ()
             if tenant_id not in {None, found.tenant_id}:
-                return Belonging.FOREIGN
-            await cancel(sql, knowledge_id)
-        return Belonging.OURS
+                return Belonging.FOREIGN, ()
+            await cancel_parse(sql, tenant_id, knowledge_id, cut)
+        return Belonging.OURS, Outbox.stopped(sql)
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
         """See `Business`."""

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from consumers.extras import KNOWLEDGE
 from consumers.knowledge import overseeing
 from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.timeline import Timeline, timeline
 from contracts.knowledge import ParseStatus
-from pipeline import Database, Pipeline
-from pipeline.errors import CursorInvalid
-from pipeline.http.documents import DocumentPage, DocumentRow, Part, Story, Wanted
+from pipeline import Database, Outbox, Pipeline
+from pipeline.errors import ConfigurationError, CursorInvalid
+from pipeline.http.documents import Deed, DocumentPage, DocumentRow, Done, Part, Story, Wanted
 from pipeline.store import now_ms
 
 LONGEST_STORY: Final = 200
@@ -19,13 +21,15 @@ LONGEST_STORY: Final = 200
 class StoredDocuments:
     """Implements `pipeline.http.documents.Documents`."""
 
-    def __init__(self, database: Database, pipeline: Pipeline) -> None:
-        self._database, self._pipeline = database, pipeline
+    def __init__(self, database: Database, pipeline: Pipeline, outbox: Outbox) -> None:
+        self._database, self._pipeline, self._outbox = database, pipeline, outbox
 
     async def page(self, wanted: Wanted, limit: int) -> DocumentPage:
         """See the protocol."""
         status = ParseStatus(wanted.status) if wanted.status in set(ParseStatus) else None
         query = overseeing.listed(status, wanted.name, wanted.tenant_id, _place(wanted.cursor))
+        if wanted.base_id:
+            query = query.where(Knowledge.knowledge_base_id == wanted.base_id)
         async with self._database.read() as sql:
             found = [(row[0], row[1]) for row in await sql.execute(query.limit(limit + 1))]
             counts = await overseeing.counted(sql)
@@ -51,6 +55,24 @@ class StoredDocuments:
         )
         return Story(row, number, found[0][0].attempt, parts, warnings, chunks)
 
+    async def spans(
+        self, document_id: str, tenant_id: int | None = None, attempt: int | None = None
+    ) -> Timeline | None:
+        """See the protocol."""
+        async with self._database.read() as sql:
+            found = await sql.get(Knowledge, document_id)
+            if found is None or tenant_id not in {None, found.tenant_id} or (attempt or 1) > found.attempt:
+                return None
+            return await timeline(sql, document_id, attempt)
+
+    async def act(self, deed: Deed, ids: Sequence[str]) -> list[Done]:
+        """See the protocol."""
+        if KNOWLEDGE.absent:
+            raise ConfigurationError(f"documents cannot be changed from this process: {KNOWLEDGE.how}")
+        from consumers.lives import act  # here: what it needs may be absent
+
+        return await act(self._pipeline.settings, self._outbox, deed, ids)
+
     async def _rows(
         self, found: Sequence[tuple[Knowledge, str]], moved: Mapping[str, tuple[str, int]]
     ) -> tuple[DocumentRow, ...]:
@@ -70,6 +92,7 @@ def _row(document: Knowledge, base: str, stage: str, moved_at: int) -> DocumentR
         name=document.title or document.file_name,
         source=document.source,
         base=base,
+        base_id=document.knowledge_base_id,
         tenant_id=document.tenant_id,
         status=document.parse_status.value,
         attempt=document.attempt,

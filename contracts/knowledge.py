@@ -95,6 +95,26 @@ def sources(by: str) -> frozenset[ParseStatus]:
     return frozenset(move.source for move in PARSE_TRANSITIONS if move.by == by and move.source is not None)
 
 
+class DocumentVerb(StrEnum):
+    """What a person can do to a document."""
+
+    CANCEL = "cancel-parse"
+    REPARSE = "reparse"
+    DELETE = "delete"
+
+
+class DocumentEffect(StrEnum):
+    """What that came to."""
+
+    DONE = "done"
+    ALREADY = "already"
+    """It was so before; what is left of its jobs is cancelled all the same."""
+    REFUSED = "refused"
+    """Its state does not let it."""
+    NOT_FOUND = "not_found"
+    """It is not there, or another tenant's."""
+
+
 EXTRACTIVE: Final = "extractive"
 """The method of what was made of the document's own words, without a language model."""
 

@@ -7,7 +7,6 @@ never raises for a lost race. `cut` is that of `Outbox.choose_cut`, asked for be
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from sqlalchemy import select, update
@@ -27,6 +26,7 @@ from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from contracts.fences import Coverage, coverage
 from contracts.identity import new_id
 from contracts.jobs import Scope
+from contracts.knowledge import DocumentEffect as Effect
 from contracts.knowledge import ParseStatus, SpanCode, SummaryStatus, sources
 from contracts.payloads.maintenance import Initiator, KnowledgeListDelete
 from contracts.wire import cut as shortened
@@ -35,23 +35,6 @@ from pipeline.store import Outbox, changed, now_ms
 PARSE: Final = coverage("knowledge")
 ALL_OF_IT: Final = Coverage(only=(PARSE.only or frozenset()) | {"knowledge:auto_tag", "datatable:summary"})
 """Every job that works on one document alone."""
-
-
-class Verb(StrEnum):
-    """What can be done to a document."""
-
-    CANCEL = "cancel-parse"
-    REPARSE = "reparse"
-    DELETE = "delete"
-
-
-class Effect(StrEnum):
-    """What that came to."""
-
-    DONE = "done"
-    ALREADY = "already"  # it was so before; what is left of its jobs is cancelled all the same
-    REFUSED = "refused"  # its state does not let it
-    NOT_FOUND = "not_found"  # not there, or another tenant's
 
 
 @dataclass(frozen=True, slots=True)

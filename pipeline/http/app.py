@@ -8,7 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline.http import admin, audit_log, dead_letters, health, sign_in
+from pipeline.http import admin, audit_log, dead_letters, health, knowledge, sign_in
 from pipeline.http.auth import SignInNeeded
 from pipeline.http.dashboard.router import router as dashboard
 from pipeline.http.desk import Desk
@@ -26,7 +26,7 @@ LONGEST_BODY: Final = 1_048_576
 
 
 def create_app(desk: Desk) -> FastAPI:
-    """Return the app: health, admin API, dashboard."""
+    """Return the app: health, admin API, documents, dashboard."""
     app = FastAPI(
         title="Streamlane",
         version="1",
@@ -36,7 +36,7 @@ def create_app(desk: Desk) -> FastAPI:
     )
     app.state.desk, app.state.watch = desk, Watch(desk.inspector)
     answer_errors(app)
-    for part in (health, sign_in, admin, dead_letters, audit_log):
+    for part in (health, sign_in, admin, dead_letters, audit_log, knowledge):
         app.include_router(part.router)
     app.include_router(dashboard)
 

@@ -1,14 +1,14 @@
 """What the HTTP service works with."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from fastapi import Request
 
-from pipeline.broker import Broker
+from pipeline.broker import Broker, ScopeCancel
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.http.documents import Documents
@@ -27,15 +27,18 @@ class Belonging(StrEnum):
 
 
 class Business(Protocol):
-    """What a cancel means to whoever the jobs work for. Their jobs are the caller's to cancel afterwards."""
+    """What a cancel means to whoever the jobs work for."""
 
-    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> Belonging:
-        """Cancel the parse of a document of this tenant, None: of whatever tenant. Raises StoreUnavailable."""
+    async def cancel_document(
+        self, tenant_id: int | None, knowledge_id: str
+    ) -> tuple[Belonging, Sequence[ScopeCancel]]:
+        """Cancel the parse of a document of this tenant, None: of whatever tenant, with its jobs; return whose it is, and
+        what became of those jobs, as far as the queue was told already. Raises StoreUnavailable.
+        """
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
-        """Cancel the parses of all documents of a knowledge base; return the ids of its documents.
-
-        Raises StoreUnavailable.
+        """Cancel the parses of all documents of a knowledge base; return the ids of its documents. Their jobs are the
+        caller's to cancel afterwards. Raises StoreUnavailable.
         """
 
 

@@ -1,8 +1,10 @@
 """What the dashboard asks of whoever keeps documents."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from contracts.knowledge import DocumentEffect, DocumentVerb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +15,7 @@ class DocumentRow:
     name: str
     source: str
     base: str
+    base_id: str
     tenant_id: int
     status: str
     attempt: int
@@ -55,6 +58,7 @@ class Wanted:
     name: str = ""
     tenant_id: int | None = None
     cursor: str = ""
+    base_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,37 @@ class DocumentPage:
     next_cursor: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is to be done to documents, by whom: a person or program, in a role. `tenant_id` None: to those of all tenants. A
+    parse that is `fresh` uses nothing that earlier ones found out.
+    """
+
+    verb: DocumentVerb
+    who: str = ""
+    role: str = ""
+    tenant_id: int | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one document. `status` and `attempt` are those it had before; unless `delivered`, its jobs are told
+    once the queue is there again.
+    """
+
+    id: str
+    effect: DocumentEffect
+    status: str = ""
+    attempt: int = 0
+    delivered: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether the document is as it was asked for."""
+        return self.effect in {DocumentEffect.DONE, DocumentEffect.ALREADY}
+
+
 class Documents(Protocol):
     """Keeps documents."""
 
@@ -74,3 +109,13 @@ class Documents(Protocol):
 
     async def story(self, document_id: str, attempt: int | None = None) -> Story | None:
         """Return a parse of a document, the latest unless told; None where there is no such document."""
+
+    async def spans(
+        self, document_id: str, tenant_id: int | None = None, attempt: int | None = None
+    ) -> object | None:
+        """Return the tree of a parse, the latest unless told, as `answers_knowledge.Spans` reads it; None where there is no
+        such document or parse.
+        """
+
+    async def act(self, deed: Deed, ids: Sequence[str]) -> list[Done]:
+        """Do something to each of these documents. Raises StoreUnavailable, ConfigurationError (not from this process)."""

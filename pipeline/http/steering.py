@@ -233,17 +233,15 @@ async def _cancel(call: Call, record: JobRecord) -> tuple[Effect, bool]:
             503, "cancelling documents is not available in this process", "business_cancel_unavailable"
         )
     said, job_id = payload(record), record.job.id
-    whose = await desk.business.cancel_document(said["tenant_id"], said["knowledge_id"])
+    whose, stopped = await desk.business.cancel_document(said["tenant_id"], said["knowledge_id"])
+    if whose is Belonging.GONE and call.who.tenant_id is None:
+        stopped = [await desk.inspector.cancel_scope("knowledge", said["knowledge_id"])]
     effect = Effect.NOT_FOUND
-    if whose is Belonging.OURS or (whose is Belonging.GONE and call.who.tenant_id is None):
-        done = await desk.inspector.cancel_scope("knowledge", said["knowledge_id"])
-        effect = (
-            Effect.CANCELLED
-            if job_id in done.cancelled
-            else Effect.SIGNALLED
-            if job_id in done.signalled
-            else effect
-        )
+    for done in stopped:
+        if job_id in done.cancelled:
+            effect = Effect.CANCELLED
+        elif job_id in done.signalled:
+            effect = Effect.SIGNALLED
     if effect not in DID_IT:
         effect = (await desk.inspector.act(Action.CANCEL, [job_id]))[job_id]
     if whose is Belonging.GONE:

@@ -4,13 +4,13 @@ import pytest
 from consumers.knowledge import ids
 from consumers.knowledge.contents import store_parsed
 from consumers.knowledge.documents import Begin, Entry, begin_processing, fail
-from consumers.knowledge.lifecycle import Effect, cancel_parse, delete, fail_delete, reparse
+from consumers.knowledge.lifecycle import cancel_parse, delete, fail_delete, reparse
 from consumers.knowledge.overseeing import listed
 from consumers.knowledge.pending import WIKI, add_if_active, lane_of
 from consumers.knowledge.slots import Finalizing, Finish, begin_finalizing, finish_slot
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.timeline import timeline
-from contracts.knowledge import OPEN, ParseStatus, SpanCode, SpanStatus
+from contracts.knowledge import OPEN, DocumentEffect, ParseStatus, SpanCode, SpanStatus
 from contracts.payloads.documents import DocumentProcess
 from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.store import pending_ops
@@ -19,7 +19,7 @@ from sqlalchemy import select
 from tests.support.library import children, open_library, parsed
 from tests.support.library_work import handle, work
 
-DONE, ALREADY, REFUSED, NOT_FOUND = Effect
+DONE, ALREADY, REFUSED, NOT_FOUND = DocumentEffect
 
 
 @pytest.fixture

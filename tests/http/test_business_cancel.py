@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from consumers.database import outbox_of
 from consumers.desk import Documents, desk_of
 from consumers.knowledge.documents import document
 from contracts.knowledge import ParseStatus
@@ -106,7 +107,7 @@ async def test_what_comes_into_a_base_after_its_cancel_is_left_alone(pipeline, d
 
     uploaded: list[str] = []
     _, base = await register_one("a.txt")
-    desk = replace(desk_of(pipeline, database), business=Slow(database))
+    desk = replace(desk_of(pipeline, database), business=Slow(database, outbox_of(pipeline, database)))
     transport = httpx.ASGITransport(create_app(desk))
     async with httpx.AsyncClient(transport=transport, base_url="http://streamlane.test") as client:
         url = f"{BASE}/scopes/knowledge_base/{base}/cancel"

@@ -41,6 +41,7 @@ CHECKS: Any = [
     response_schema_conformance,
 ]
 SOME = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+RIGHTS = ("system_runtime_manage", "system_audit_read", "knowledge_write")
 REAL: dict[str, Any] = {"queue": "default", "id": 1, "kind": "knowledge", "action": "run_now"}
 """What leads past the first look at a path. `task_id` is added to it."""
 
@@ -51,7 +52,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
     folder = tmp_path / "data"
     server = RedisServer().start() if request.param == "redis" else None
     env = {"STREAMLANE_REDIS_URL": server.url} if server else {}
-    rights = [f"--capability={name}" for name in ("system_runtime_manage", "system_audit_read")]
+    rights = [f"--capability={name}" for name in RIGHTS]
     made = streamlane("keys", "create", "--name=fuzz", "--json", *rights, data_dir=folder, env=env)
     jobs = asyncio.run(some_jobs(folder, server.url if server else None))
     process = start_streamlane("api", "--port=0", data_dir=folder, env=env, log=tmp_path / "log")

@@ -8,9 +8,12 @@ from pipeline.store.keys import Capability
 from tests.http.conftest import document
 
 ADMIN = "/api/v1/system/admin"
+KNOWLEDGE = "/api/v1/knowledge"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
 AUDIT = frozenset({Capability.SYSTEM_AUDIT_READ})
+WRITE = frozenset({Capability.KNOWLEDGE_WRITE})
+LOOK = WRITE | {Capability.KNOWLEDGE_READ}
 
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("POST", f"{ADMIN}/session"), ("DELETE", f"{ADMIN}/session")}
 """Asks for no key: health, and what is done with a password and a cookie."""
@@ -37,6 +40,13 @@ ONE_TENANT = {
     ("POST", f"{ADMIN}/runtime/dead-letters/replay"): MANAGE,
     ("POST", f"{ADMIN}/runtime/dead-letters/delete"): MANAGE,
     ("GET", f"{ADMIN}/audit-log"): AUDIT,
+    ("GET", KNOWLEDGE): LOOK,
+    ("GET", f"{KNOWLEDGE}/{{id}}"): LOOK,
+    ("GET", f"{KNOWLEDGE}/{{id}}/spans"): LOOK,
+    ("POST", f"{KNOWLEDGE}/{{id}}/cancel-parse"): WRITE,
+    ("POST", f"{KNOWLEDGE}/{{id}}/reparse"): WRITE,
+    ("DELETE", f"{KNOWLEDGE}/{{id}}"): WRITE,
+    ("POST", f"{KNOWLEDGE}/batch/{{action}}"): WRITE,
 }
 GUARDED = ALL_TENANTS | ONE_TENANT
 PARTS = {"queue": "default", "task_id": "unheard-of", "action": "delete", "kind": "session", "id": "7"}
@@ -45,8 +55,11 @@ PARTS = {"queue": "default", "task_id": "unheard-of", "action": "delete", "kind"
 async def ask(client, endpoint, headers=None):
     method, path = endpoint
     body: dict[str, list[str]] = {"ids": []} if "dead-letters" in path else {"task_ids": []}
+    if path.startswith(KNOWLEDGE):
+        body = {"ids": ["7"]} if "batch" in path else {}
     extra = {"json": body} if method == "POST" else {}
-    return await client.request(method, path.format(**PARTS), headers=headers, **extra)
+    parts = PARTS | ({"action": "reparse"} if path.startswith(KNOWLEDGE) else {})
+    return await client.request(method, path.format(**parts), headers=headers, **extra)
 
 
 async def test_every_endpoint_is_in_these_tables(client):
@@ -78,8 +91,8 @@ async def test_who_is_refused_a_change_is_written_down(client, key, endpoint, au
     await ask(client, endpoint, await key(Capability.SYSTEM_RUNTIME_READ))
     (deed,) = await audited()
     assert (deed.outcome, deed.actor_role) == ("denied", "platform_api_key")
-    assert deed.action.startswith("system.")
-    assert "system_runtime_manage" in deed.details["error"]
+    assert deed.action.startswith("knowledge." if endpoint[1].startswith(KNOWLEDGE) else "system.")
+    assert next(iter(GUARDED[endpoint])) in deed.details["error"]
 
 
 @pytest.fixture

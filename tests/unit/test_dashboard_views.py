@@ -134,7 +134,7 @@ def test_a_filter_that_cannot_be_says_so_instead_of_matching_all() -> None:
 
 def test_a_stage_that_a_complete_document_went_without_is_not_waited_for() -> None:
     row = DocumentRow(
-        id="d", name="d", source="/d", base="b", tenant_id=1, status="completed", attempt=1, size=1, created_at=0,
+        id="d", name="d", source="/d", base="b", base_id="b", tenant_id=1, status="completed", attempt=1, size=1, created_at=0,
         moved_at=0,
     )  # fmt: skip
     parts = (Part("docreader", "done", 0, NOW, NOW + 10), Part("multimodal", "pending"))

@@ -1,0 +1,39 @@
+"""Stops, repeats and deletes documents, some in a transaction, so that many keep nobody from writing for long."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.lifecycle import Step, cancel_parse, delete, reparse
+from contracts.knowledge import DocumentVerb
+from contracts.payloads.maintenance import Initiator
+from pipeline import Outbox, Settings
+from pipeline.http.documents import Deed, Done
+
+TOGETHER: Final = 25
+
+
+async def act(settings: Settings, outbox: Outbox, deed: Deed, ids: Sequence[str]) -> list[Done]:
+    """Do something to each of these documents; return what became of each, in their order. Raises StoreUnavailable."""
+    cut, done = await outbox.choose_cut(), list[Done]()
+    for start in range(0, len(ids), TOGETHER):
+        async with outbox.transaction() as session:
+            steps = await _steps(session, settings, deed, ids[start : start + TOGETHER], cut)
+        done += [
+            Done(one.knowledge_id, one.effect, one.status or "", one.attempt, Outbox.delivered(session))
+            for one in steps
+        ]
+    return done
+
+
+async def _steps(
+    session: AsyncSession, settings: Settings, deed: Deed, ids: Sequence[str], cut: int
+) -> list[Step]:
+    if deed.verb is DocumentVerb.CANCEL:
+        return [await cancel_parse(session, deed.tenant_id, ident, cut) for ident in ids]
+    if deed.verb is DocumentVerb.DELETE:
+        asked = Initiator(user_id=deed.who, role=deed.role)
+        return await delete(session, deed.tenant_id, ids, cut, asked)
+    timeout = settings.document_process_timeout
+    return [await reparse(session, deed.tenant_id, ident, cut, timeout) for ident in ids]
