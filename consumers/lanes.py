@@ -5,7 +5,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from consumers import core, enrichment, maintenance, postprocess
+from consumers import core, enrichment, maintenance, postprocess, wiki
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import Lane, pools_of, weights
@@ -23,6 +23,7 @@ HANDLERS: Final[tuple[Handler, ...]] = (
     *postprocess.HANDLERS,
     *enrichment.HANDLERS,
     *maintenance.HANDLERS,
+    *wiki.HANDLERS,
 )
 
 

@@ -9,6 +9,7 @@ from consumers.knowledge import ids
 from consumers.knowledge.bounds import graphed
 from consumers.knowledge.contents import chunks_of
 from consumers.knowledge.documents import document
+from consumers.knowledge.pending import base_lives
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.slots import Child, begin_finalizing
 from consumers.knowledge.tables import Chunk, KnowledgeBase
@@ -21,6 +22,7 @@ from contracts.payloads.enrichment import (
     QuestionGeneration,
     SummaryGeneration,
 )
+from contracts.payloads.wiki import WikiIngest
 from pipeline import Context, on
 
 QUESTION_BATCH: Final = 20
@@ -41,6 +43,8 @@ async def post_process(job: KnowledgePostProcess, ctx: Context[Services]) -> Non
     children = plan(job, chunks, settings)
     left_out = graphed([chunk.text for chunk in chunks])[1] if settings.extract_graph else []
     async with services.outbox.transaction(ctx.job) as session:
+        if settings.wiki and not await base_lives(session, job.tenant_id, job.knowledge_base_id):
+            children = [child for child in children if child.slot is not SlotKind.WIKI]
         done = await begin_finalizing(
             session, job.knowledge_id, job.attempt, children, warnings=[*found.warnings, *left_out]
         )
@@ -82,6 +86,9 @@ def plan(job: KnowledgePostProcess, chunks: Sequence[Chunk], settings: Knowledge
         for index in graphed([chunk.text for chunk in chunks])[0]:
             part = ChunkExtract(**common, chunk_id=chunks[index].id, chunk_index=index)
             children.append(Child(name("graph", index), part, SlotKind.GRAPH))
+    if settings.wiki:
+        place = {name: common[name] for name in ("tenant_id", "knowledge_base_id")}
+        children.append(Child(name("wiki"), WikiIngest(**place, language=job.language), SlotKind.WIKI))
     if settings.auto_tag:
         children.append(Child(name("auto_tag"), KnowledgeAutoTag(**spoken)))
     return children

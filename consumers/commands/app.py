@@ -95,6 +95,12 @@ def ingest(
     retry: Annotated[
         bool, typer.Option("--retry", help="Also try what could not be read and is unchanged.")
     ] = False,
+    wiki: Annotated[
+        bool | None,
+        typer.Option(
+            "--wiki/--no-wiki", help="Write pages about what the documents of this base say, from now on."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
@@ -116,7 +122,10 @@ def ingest(
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ingest import ingest
 
-    run(ingest(list(map(Path, paths)), kb, timeout, wait=wait, retry=retry, as_json=as_json), as_json=as_json)
+    run(
+        ingest(list(map(Path, paths)), kb, timeout, wait=wait, retry=retry, wiki=wiki, as_json=as_json),
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -27,7 +27,7 @@ async def demo() -> int:
     async with session(work=True) as opened:
         services = opened.services
         async with services.database.transaction() as sql:
-            settings = KnowledgeBaseSettings(auto_tag=True)
+            settings = KnowledgeBaseSettings(auto_tag=True, wiki=True)
             kb = await ensure_base(sql, TENANT, BASE, settings.model_dump())
             await ensure_tags(sql, kb.id, TAGS)
         outcomes = await bring_in(opened, BASE, [DOCUMENTS], wait=True, limit=LIMIT_S, quiet=False)

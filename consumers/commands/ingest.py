@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
+from consumers.commands.hurrying import hurry_wiki
 from consumers.commands.progress import Stages
 from consumers.commands.report import SKIPPED, Outcome, report
 from consumers.commands.session import TENANT, Session, session
@@ -14,7 +15,7 @@ from consumers.commands.terminal import FAILED, OK, err
 from consumers.knowledge.documents import Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
 from consumers.knowledge.ingesting import Taken, find_files, printable, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.knowledge_bases import change_settings, ensure_base
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from contracts.knowledge import OPEN, ParseStatus, SlotKind
@@ -29,11 +30,22 @@ STRANDED: Final = (
 
 
 async def ingest(
-    paths: Sequence[Path], kb_name: str, limit: float, *, wait: bool, retry: bool, as_json: bool
+    paths: Sequence[Path],
+    kb_name: str,
+    limit: float,
+    *,
+    wait: bool,
+    retry: bool,
+    wiki: bool | None,
+    as_json: bool,
 ) -> int:
     """Bring files in and say how each fared; return the exit code."""
     begun = time.monotonic()
     async with session(work=wait) as opened:
+        if wiki is not None:
+            async with opened.services.database.transaction() as sql:
+                kb = await ensure_base(sql, TENANT, kb_name)
+                await change_settings(sql, kb, wiki=wiki)
         outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json, retry=retry)
     report(kb_name, outcomes, time.monotonic() - begun, as_json=as_json)
     bad = {ParseStatus.FAILED, ParseStatus.CANCELLED, *(OPEN if wait else ())}
@@ -99,6 +111,7 @@ def _enrichments(kb: KnowledgeBase) -> frozenset[SlotKind]:
         SlotKind.SUMMARY: True,
         SlotKind.QUESTION: settings.ask_questions,
         SlotKind.GRAPH: settings.extract_graph,
+        SlotKind.WIKI: settings.wiki,
     }
     return frozenset(kind for kind, asked in wanted.items() if asked)
 
@@ -110,6 +123,7 @@ class Watch:
 
     def __init__(self, opened: Session, kb: KnowledgeBase, knowledge_ids: Sequence[str]) -> None:
         self._opened, self._kb, self._ids = opened, kb, knowledge_ids
+        self._wiki = KnowledgeBaseSettings.model_validate(kb.settings).wiki
         self._idle = 0
 
     async def over(self) -> bool:
@@ -118,6 +132,8 @@ class Watch:
         queued = await self._opened.pipeline.inspector.has_queued("knowledge_base", self._kb.id)
         if queued:  # to look through thousands of documents meanwhile would slow their jobs
             self._idle = 0
+            if self._wiki:
+                await hurry_wiki(self._opened.pipeline, self._kb.id)
             return False
         self._idle += 1
         async with services.database.read() as sql:

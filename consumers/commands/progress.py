@@ -22,6 +22,7 @@ SLOTS: Final = {
     SlotKind.SUMMARY: "summarise",
     SlotKind.QUESTION: "ask questions",
     SlotKind.GRAPH: "link into a graph",
+    SlotKind.WIKI: "write the wiki",
 }
 LOOK_S: Final = 0.5
 RESTS: Final = 20

@@ -35,6 +35,16 @@ async def ensure_base(
     return (await session.scalars(_named(tenant_id, name))).one()
 
 
+async def change_settings(session: AsyncSession, kb: KnowledgeBase, **changes: Any) -> None:
+    """Change what a base wants from now on; what was done stays."""
+    kb.settings = {**kb.settings, **changes}
+    await session.execute(
+        update(KnowledgeBase)
+        .where(KnowledgeBase.id == kb.id)
+        .values(settings=kb.settings, updated_at=now_ms())
+    )
+
+
 async def list_bases(session: AsyncSession, tenant_id: int) -> list[KnowledgeBase]:
     """Return the bases of a tenant by name."""
     live = KnowledgeBase.tenant_id == tenant_id, KnowledgeBase.deleted_at.is_(None)

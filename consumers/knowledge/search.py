@@ -20,6 +20,7 @@ class EntryKind(StrEnum):
     CAPTION = "caption"  # what a picture shows
     SUMMARY = "summary"  # stands for the whole document
     QUESTION = "question"  # stands for the chunk that answers it
+    WIKI = "wiki"  # a page of the wiki; its `knowledge_id` is the id of the page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ _SEQS = text(
     "SELECT seq FROM search_entries WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension"
 )
 _PAGE = text(
-    "SELECT seq, CASE kind WHEN 'question' THEN 1 WHEN 'summary' THEN 2 ELSE 0 END, vector FROM search_entries"
+    "SELECT seq, CASE kind WHEN 'question' THEN 1 WHEN 'summary' THEN 2 WHEN 'wiki' THEN 3 ELSE 0 END, vector FROM search_entries"
     " WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension AND seq > :after ORDER BY seq LIMIT :rows"
 )
 

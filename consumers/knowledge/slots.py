@@ -16,9 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, Slot, table_of
+from consumers.knowledge.wiki_lane import ask_for_pages
 from contracts.jobs import JobPayload
 from contracts.knowledge import ParseStatus, SlotKind, Stage, SummaryStatus, sources
 from contracts.payloads.documents import KnowledgePostProcess
+from contracts.payloads.wiki import WikiIngest
 from pipeline.store import Outbox, changed, insert_new, now_ms
 
 
@@ -63,7 +65,13 @@ async def open_slots(
         if c.slot
     ]
     await insert_new(session, table_of(Slot), rows)
-    await Outbox.add_many(session, [(child.id, child.payload) for child in children])
+    jobs = [(child.id, child.payload) for child in children if child.slot is not SlotKind.WIKI]
+    await Outbox.add_many(session, jobs)
+    for child in children:
+        if isinstance(
+            child.payload, WikiIngest
+        ):  # which works on many documents: each is an operation of its lane
+            await ask_for_pages(session, child.payload, knowledge_id, attempt)
 
 
 async def begin_finalizing(

@@ -10,9 +10,8 @@ from typing import Final
 from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.pending import add_if_active, base_lives, lane_of
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge import pending
+from consumers.knowledge.pending import add_if_active, lane_of
 from consumers.knowledge.tables_wiki import WikiPageSource
 from contracts.identity import derive_id, new_id
 from contracts.jobs import Unique
@@ -23,12 +22,22 @@ from pipeline.store.pending_ops import Lane, add, waits_since
 INGEST: Final = WikiIngest.spec.type
 FINALIZE: Final = WikiFinalize.spec.type
 
-WRITE, RETRACT = "ingest", "retract"
+WRITE: Final = pending.INGEST
+RETRACT: Final = "retract"
 """Operations on a document: what it says is to be written into the pages, or taken out of them."""
 SLUG, PRUNE = "slug", "folder_prune"
 """Operations of the end: a page came, changed or went; folders may have become empty."""
 ADDED, REMOVED = "added", "removed"
 
+MAX_FAILS: Final = 5
+"""Failures after which a document is given up."""
+STALE_S: Final = 90 * 60.0
+"""Age of a claim that nobody holds any more; longer than a job may run."""
+
+FOLLOW_UP_S: Final = 5.0
+"""When a document whose pages were held by another batch is tried again; the others follow at once."""
+FAILED_S: Final = 60.0
+"""When a batch of which nothing succeeded is tried again."""
 UPLOAD_S: Final = 30.0
 """How long documents of one burst gather before they are written about together."""
 RETRACT_S: Final = 5.0
@@ -60,24 +69,21 @@ async def ask_for_pages(session: AsyncSession, job: WikiIngest, knowledge_id: st
     return asked
 
 
-async def retract(session: AsyncSession, document: Knowledge) -> bool:
-    """Take what a document says out of the wiki, in the transaction that deletes, cancels or fails it, before its row
-    is changed. False where its base has no wiki, or is gone.
+async def retract(session: AsyncSession, tenant_id: int, kb_id: str, knowledge_id: str) -> bool:
+    """Take what a document says out of the wiki, in the transaction that has moved its row to where it says nothing.
+
+    False where it never said anything, or its base is gone.
     """
-    kb_id = document.knowledge_base_id
-    if not await base_lives(session, document.tenant_id, kb_id):
+    said = exists().where(
+        WikiPageSource.knowledge_base_id == kb_id, WikiPageSource.knowledge_id == knowledge_id
+    )
+    if not await session.scalar(select(said)):
         return False
-    base = await session.get_one(KnowledgeBase, kb_id)
-    said = exists().where(WikiPageSource.knowledge_base_id == kb_id)
-    if not KnowledgeBaseSettings.model_validate(base.settings).wiki and not await session.scalar(
-        select(said)
-    ):
-        return False
-    payload = {"attempt": document.attempt, "language": document.language}
-    await add(session, document.tenant_id, ingest_lane(kb_id), RETRACT, document.id, payload)
-    job = WikiIngest(tenant_id=document.tenant_id, knowledge_base_id=kb_id, language=document.language)
-    await trigger(session, job, new_id(), key="retract", delay=RETRACT_S)
-    return True
+    asked = await add_if_active(session, tenant_id, kb_id, INGEST, RETRACT, knowledge_id)
+    if asked:
+        job = WikiIngest(tenant_id=tenant_id, knowledge_base_id=kb_id)
+        await trigger(session, job, new_id(), key="retract", delay=RETRACT_S)
+    return asked
 
 
 async def trigger(
@@ -86,6 +92,12 @@ async def trigger(
     """Wake a job for the lane in `delay` seconds, unless one with this `key` is about to wake anyway."""
     unique = Unique(f"{job.knowledge_base_id}:{key}" if key else job.knowledge_base_id, until="started")
     await Outbox.add(session, name, job, delay=delay, unique=unique)
+
+
+async def trigger_place(session: AsyncSession, job: WikiIngest, place: int, *, delay: float) -> None:
+    """Let the job that works at a place of a base work in `delay` seconds, or once more if it does so now."""
+    unique = Unique(f"{job.knowledge_base_id}:{place}", on_conflict="debounce")
+    await Outbox.add(session, new_id(), job, delay=delay, unique=unique)
 
 
 async def note_changes(session: AsyncSession, job: WikiIngest, changes: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ Links to other pages are written as `[title](wiki:slug)`, sources as footnotes. 
 contributions alone, in whatever order they come.
 """
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from consumers.knowledge.wiki_reading import Section, Statement, alike
+from consumers.knowledge.wiki_words import word
 from consumers.knowledge.words import is_dense
 from contracts.knowledge import EXTRACTIVE
 
@@ -20,6 +22,7 @@ LEAD: Final = 180  # characters of what is said of a page elsewhere
 WORTH: Final = 0.6  # of a statement that makes a page
 LEAST: Final = 0.45  # of one that may stand beside it
 MOST_RELATED: Final = 12
+MOST_LISTED: Final = 500  # pages of one list of the index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,17 @@ class Draft:
     related: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page as the index names it; `folder` of a document, None of a topic."""
+
+    slug: str
+    title: str
+    folder: str | None
+    lead: str = ""
+    language: str | None = None
+
+
 class Writer(Protocol):
     """Writes pages. A language model may do it in the place of `ExtractiveWriter`; both see the same contributions."""
 
@@ -81,11 +95,11 @@ class ExtractiveWriter:
 
     async def topic(self, contributions: Sequence[Contribution]) -> Draft | None:
         """See `Writer`."""
-        return compose_topic(contributions)
+        return await asyncio.to_thread(compose_topic, contributions)
 
     async def document(self, account: Account) -> Draft:
         """See `Writer`."""
-        return compose_document(account)
+        return await asyncio.to_thread(compose_document, account)
 
 
 def compose_topic(contributions: Sequence[Contribution]) -> Draft | None:
@@ -129,6 +143,36 @@ def compose_document(account: Account) -> Draft:
     first = account.summary or next((one.text for part in account.sections for one in part.statements), "")
     body = "\n\n".join([*parts, *notes.written()]) + "\n"
     return Draft(account.title, body, shortened(first), account.language, account.related)
+
+
+def compose_index(name: str, entries: Sequence[Entry]) -> Draft:
+    """The first page: what the base speaks of, and the documents in their folders."""
+    language = Counter(entry.language for entry in entries).most_common(1)[0][0]
+    topics = [entry for entry in entries if entry.folder is None]
+    documents: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.folder or ""):
+        if entry.folder is not None:
+            documents.setdefault(entry.folder, []).append(entry)
+    count = len(entries) - len(topics)
+    parts = [f"# {escaped(name)}", word(language, "counts", documents=count, topics=len(topics))]
+    if topics:
+        parts += [f"## {word(language, 'topics')}", _listed(topics, language)]
+    if documents:
+        parts.append(f"## {word(language, 'documents')}")
+    for folder, inside in documents.items():
+        parts += [f"### {escaped(folder)}", _listed(inside, language)]
+    return Draft(name, "\n\n".join(parts) + "\n", parts[1], language)
+
+
+def _listed(entries: Sequence[Entry], language: str | None) -> str:
+    ordered = sorted(entries, key=lambda entry: (entry.title.casefold(), entry.slug))
+    lines = [
+        f"- [{escaped(entry.title)}](wiki:{entry.slug})" + (f" — {escaped(entry.lead)}" if entry.lead else "")
+        for entry in ordered[:MOST_LISTED]
+    ]
+    if len(ordered) > MOST_LISTED:
+        lines.append(f"- {word(language, 'more', count=len(ordered) - MOST_LISTED)}")
+    return "\n".join(lines)
 
 
 @dataclass(slots=True)

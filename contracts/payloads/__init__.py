@@ -55,8 +55,6 @@ AWAITING_HANDLER: Final = frozenset(
         "notify:email",
         "notify:webhook",
         "temporary_document:process",
-        "wiki:finalize",
-        "wiki:ingest",
     }
 )
 """Types that have no handler yet. This list only shrinks."""

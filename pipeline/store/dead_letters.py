@@ -7,8 +7,11 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from contracts.jobs import JobPayload
+from contracts.states import ArchiveReason
+from contracts.wire import cut
 from pipeline.clock import now_ms
-from pipeline.store.rows import BATCH, batches, changed
+from pipeline.store.rows import BATCH, batches, changed, insert_new
 from pipeline.store.tables import task_dead_letters
 
 
@@ -36,6 +39,30 @@ class Letter:
     def job_id(self) -> str:
         """Whose death it was."""
         return self.death_id.rpartition(":")[0]
+
+
+async def record(
+    session: AsyncSession, death_id: str, payload: JobPayload, *, related_id: str, error: str, fail_count: int
+) -> None:
+    """Write that something which a job works on was given up, though the job itself goes on: it belongs to the most
+    narrow scope of its payload.
+    """
+    scope = payload.scopes()[-1]
+    row = {
+        "death_id": death_id,
+        "tenant_id": getattr(payload, "tenant_id", 0),
+        "task_type": payload.spec.type,
+        "scope": scope.kind,
+        "scope_id": scope.id,
+        "related_id": related_id,
+        "reason": ArchiveReason.EXHAUSTED,
+        "payload": payload.encode(),
+        "last_error": cut(error),
+        "fail_count": fail_count,
+        "queue": payload.spec.queue,
+        "failed_at": now_ms(),
+    }
+    await insert_new(session, task_dead_letters, [row])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,8 @@ COMPOSING = {
 }
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 OPERATING = {
-    f"consumers/commands/{name}.py" for name in ["acting", "dead", "jobs", "operating", "queues", "wording"]
+    f"consumers/commands/{name}.py"
+    for name in ["acting", "dead", "hurrying", "jobs", "operating", "queues", "wording"]
 }
 OPERATED = {
     "pipeline.actions",

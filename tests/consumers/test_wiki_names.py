@@ -55,7 +55,7 @@ def test_documents_of_one_title_have_pages_of_their_own():
 @pytest.mark.parametrize(
     ("source", "folder"),
     [
-        ("/home/me/notes/a.md", "notes"),
+        ("/me/notes/a.md", "notes"),
         ("https://example.org/wiki/a", "example.org"),
         ("a.md", "documents"),
         ("/topics/a.md", "topics-documents"),

@@ -39,8 +39,14 @@ GUIDE = contribution("Guide", POOL, TAKES, SHARED, weight=3.0, related=("queue",
 NOTES = contribution("Notes", SIZING, TAKES, title="Pools", related=("queue", "worker"))
 
 
+def page(contributions):
+    draft = compose_topic(contributions)
+    assert draft is not None
+    return draft
+
+
 def test_a_page_begins_with_its_definition_and_says_where_each_statement_comes_from():
-    draft = compose_topic([NOTES, GUIDE])
+    draft = page([NOTES, GUIDE])
     assert draft.body.startswith("# Pools\n\nA pool is a set of queues with its own concurrency.[^1]\n")
     assert draft.lead == POOL.text
     statements = [line for line in draft.body.splitlines() if line and line[0] not in "#["]
@@ -56,8 +62,8 @@ def test_a_page_does_not_depend_on_the_order_in_which_documents_came():
 
 
 def test_what_is_said_by_one_document_stands_under_its_own_headings_and_by_several_under_their_titles():
-    assert "\n## Sharing\n" in compose_topic([GUIDE]).body
-    several = compose_topic([GUIDE, NOTES]).body
+    assert "\n## Sharing\n" in page([GUIDE]).body
+    several = page([GUIDE, NOTES]).body
     assert "\n## Guide\n" in several
     assert "\n## Notes\n" in several
 
