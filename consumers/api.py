@@ -70,8 +70,7 @@ async def first_password(database: Database) -> str | None:
     async with database.transaction() as sql:
         if await people.names(sql):
             return None
-        await people.add(sql, FIRST_ADMIN, kept)
-    return password
+        return password if await people.add_new(sql, FIRST_ADMIN, kept) else None
 
 
 class _Server(uvicorn.Server):

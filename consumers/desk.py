@@ -102,7 +102,7 @@ class Documents:
         await self._check()
         async with self._database.read() as sql:
             documents = await documents_of(sql, knowledge_base_id)
-        for some in batches([ident for ident, under_way in documents.items() if under_way]):
+        for some in batches(sorted(ident for ident, under_way in documents.items() if under_way)):
             async with self._database.transaction() as sql:
                 for ident in some:
                     await cancel(sql, ident)

@@ -30,6 +30,9 @@ OPEN: Final = frozenset({ParseStatus.PENDING, ParseStatus.PROCESSING, ParseStatu
 KEEPS_RESULTS: Final = frozenset({ParseStatus.PROCESSING, ParseStatus.FINALIZING, ParseStatus.COMPLETED})
 """States in which results of the current attempt are kept; in all others they come too late."""
 
+STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
+"""States in which an attempt was given up."""
+
 
 class SummaryStatus(StrEnum):
     """Where the summary of a document is."""

@@ -7,6 +7,7 @@ for a lost race: a job that runs twice, or whose attempt was superseded, changes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import case, delete, select, update
@@ -21,7 +22,7 @@ from consumers.knowledge.spans import Attempt, current_root
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
 from contracts.identity import new_id
-from contracts.knowledge import HOPELESS, ParseStatus, SpanCode, Stage, SummaryStatus, sources
+from contracts.knowledge import HOPELESS, STOPPED, ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
 from pipeline.store import Outbox, batches, changed, insert_new, now_ms
@@ -104,8 +105,6 @@ SUMMARY_GIVEN_UP: Final = case(
     (Knowledge.summary_status.in_((SummaryStatus.PENDING, SummaryStatus.PROCESSING)), SummaryStatus.FAILED),
     else_=Knowledge.summary_status,
 )
-_STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
-
 
 # resumed too: if the queue's file was lost, the job is new again; otherwise it is a duplicate
 _PROCESSED: Final = frozenset({Entry.CREATED, Entry.CHANGED, Entry.RETRIED, Entry.RESUMED})
@@ -125,14 +124,14 @@ def decide_entry(status: ParseStatus | None, *, same_content: bool, hopeless: bo
         return Entry.UNCHANGED
     if status is ParseStatus.FAILED and hopeless:
         return Entry.HOPELESS
-    return Entry.RETRIED if status in _STOPPED else Entry.RESUMED
+    return Entry.RETRIED if status in STOPPED else Entry.RESUMED
 
 
 def decide_begin(status: ParseStatus, current: int, parsed: int, attempt: int) -> Begin:
     """Return what is left to a `document:process` that did not find its document pending."""
     if attempt != current:
         return Begin.SUPERSEDED
-    if status in _STOPPED:
+    if status in STOPPED:
         return Begin.STOPPED
     return Begin.PARSED if parsed == attempt or status is not ParseStatus.PROCESSING else Begin.AGAIN
 
@@ -157,14 +156,21 @@ async def register_many(
     could not be read is tried again even if its content is the same.
     """
     found = {file.source: file for file in files}
-    known = await _known(session, kb, list(found))
+    known = await _known(session, kb, sorted(found))
     entered = {source: _entered(file, known.get(source), retry=retry) for source, file in found.items()}
     new = [
         _new_row(kb, one.knowledge_id, found[source])
-        for source, one in entered.items()
+        for source, one in sorted(entered.items(), key=itemgetter(0))
         if one.entry is Entry.CREATED
     ]
     await insert_new(session, table_of(Knowledge), new)
+    if new:  # another may have registered the same source just before
+        there = await _known(session, kb, [str(row["source"]) for row in new])
+        entered |= {
+            source: _entered(found[source], row, retry=retry)
+            for source, row in there.items()
+            if row.id != entered[source].knowledge_id
+        }
     await originals.hold(session)
     for source, one in entered.items():
         if one.entry in {Entry.CHANGED, Entry.RETRIED}:
@@ -189,7 +195,8 @@ async def _known(session: AsyncSession, kb: KnowledgeBase, named: Sequence[str])
         .where(Knowledge.knowledge_base_id == kb.id)
     )
     for some in batches(named):
-        rows = await session.execute(columns.where(Knowledge.source.in_(some)).with_for_update(of=Knowledge))
+        these = columns.where(Knowledge.source.in_(some)).order_by(Knowledge.source)
+        rows = await session.execute(these.with_for_update(of=Knowledge))
         known.update((row.source, row) for row in rows)
     return known
 
@@ -234,7 +241,8 @@ async def begin_processing(session: AsyncSession, knowledge_id: str, attempt: in
     begin = Begin.STARTED
     if not moved:
         columns = select(Knowledge.parse_status, Knowledge.attempt, Knowledge.parsed_attempt)
-        row = (await session.execute(columns.where(Knowledge.id == knowledge_id))).one_or_none()
+        standing = columns.where(Knowledge.id == knowledge_id).with_for_update()
+        row = (await session.execute(standing)).one_or_none()
         begin = decide_begin(*row, attempt) if row else Begin.GONE
     if begin.proceed:
         await Attempt(session, knowledge_id, attempt).enter(Stage.DOCREADER)

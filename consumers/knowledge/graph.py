@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import Select, Table, delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from consumers.knowledge import ids
 from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.tables import Chunk, table_of
 from consumers.knowledge.tables_graph import Entity, EntityMention, Relation, RelationEvidence
-from pipeline.store import insert_new, upsert
+from pipeline.store import batches, changed, insert_new, upsert
+from pipeline.store.rows import Row
 
 
 async def store_graph(
@@ -23,14 +26,11 @@ async def store_graph(
         key = ids.entity(kb_id, one.name)
         seen = named.get(key)
         named[key] = replace(seen, count=seen.count + one.count) if seen else one
-    await insert_new(
-        session,
-        table_of(Entity),
-        [
-            {"id": key, "knowledge_base_id": kb_id, "name": one.name[:255], "kind": one.kind[:64]}
-            for key, one in named.items()
-        ],
-    )
+    entity_rows = [
+        {"id": key, "knowledge_base_id": kb_id, "name": one.name[:255], "kind": one.kind[:64]}
+        for key, one in named.items()
+    ]
+    await _keep(session, table_of(Entity), entity_rows)
     await upsert(
         session,
         table_of(EntityMention),
@@ -42,20 +42,17 @@ async def store_graph(
         source, target = ids.entity(kb_id, link.source), ids.entity(kb_id, link.target)
         if source in named and target in named:
             related[ids.relation(kb_id, source, target, link.kind)] = (source, target, link)
-    await insert_new(
-        session,
-        table_of(Relation),
-        [
-            {
-                "id": key,
-                "knowledge_base_id": kb_id,
-                "source_id": source,
-                "target_id": target,
-                "kind": link.kind[:255],
-            }
-            for key, (source, target, link) in related.items()
-        ],
-    )
+    relation_rows = [
+        {
+            "id": key,
+            "knowledge_base_id": kb_id,
+            "source_id": source,
+            "target_id": target,
+            "kind": link.kind[:255],
+        }
+        for key, (source, target, link) in related.items()
+    ]
+    await _keep(session, table_of(Relation), relation_rows)
     await upsert(
         session,
         table_of(RelationEvidence),
@@ -67,20 +64,42 @@ async def store_graph(
 async def forget_mentions(
     session: AsyncSession, knowledge_id: str, *, before_attempt: int | None = None
 ) -> None:
-    """Remove the entities and relations that nothing but the chunks about to be removed speaks of.
-
-    The mentions and evidence themselves go with their chunks.
-    """
+    """Remove what the chunks about to be removed say, and the entities and relations of which nothing else speaks."""
     going = select(Chunk.id).where(Chunk.knowledge_id == knowledge_id)
     if before_attempt is not None:
         going = going.where(Chunk.attempt < before_attempt)
-    for thing, speaks, key in (
-        (Relation, RelationEvidence, RelationEvidence.relation_id),
-        (Entity, EntityMention, EntityMention.entity_id),
+    # Locked before anybody is asked who else speaks of them: whoever is about to has them locked as well (`_keep`).
+    entities = await _spoken_of(session, Entity, EntityMention, EntityMention.entity_id, going)
+    relations = await _spoken_of(session, Relation, RelationEvidence, RelationEvidence.relation_id, going)
+    for speaks in (EntityMention, RelationEvidence):
+        await changed(session, delete(speaks).where(speaks.chunk_id.in_(going)))
+    for thing, key, found in (
+        (Relation, RelationEvidence.relation_id, relations),
+        (Entity, EntityMention.entity_id, entities),
     ):
-        here = select(key).where(speaks.chunk_id.in_(going))
-        elsewhere = exists().where(key == thing.id, speaks.chunk_id.not_in(going))
-        await session.execute(
-            delete(thing).where(thing.id.in_(here), ~elsewhere),
-            execution_options={"synchronize_session": False},
-        )
+        for some in batches(found):
+            unsaid = ~exists().where(key == thing.id)
+            await changed(session, delete(thing).where(thing.id.in_(some), unsaid))
+
+
+async def _keep(session: AsyncSession, table: Table, rows: Sequence[Row]) -> None:
+    """Insert what is not there yet; nobody removes any of it before this transaction ends."""
+    rows = sorted(rows, key=itemgetter("id"))
+    while rows:
+        await insert_new(session, table, rows)
+        held = select(table.c.id).where(table.c.id.in_([row["id"] for row in rows])).order_by(table.c.id)
+        found = set(await session.scalars(held.with_for_update(read=True, key_share=True)))
+        rows = [row for row in rows if row["id"] not in found]  # removed between the two
+
+
+async def _spoken_of(
+    session: AsyncSession,
+    thing: type[Entity] | type[Relation],
+    speaks: type[EntityMention] | type[RelationEvidence],
+    key: InstrumentedAttribute[str],
+    going: Select[str],
+) -> Sequence[str]:
+    """Lock what these chunks speak of and return the ids."""
+    here = select(key).where(speaks.chunk_id.in_(going))
+    found = select(thing.id).where(thing.id.in_(here)).order_by(thing.id)
+    return (await session.scalars(found.with_for_update())).all()

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_spans import Span
 from contracts.identity import derive_id, new_id
-from contracts.knowledge import ROOT_SPAN, STAGE_CODES, SpanCode, SpanKind, SpanStatus, Stage
+from contracts.knowledge import ROOT_SPAN, STAGE_CODES, STOPPED, SpanCode, SpanKind, SpanStatus, Stage
 from contracts.wire import cut
 from pipeline.store import changed, insert_new, now_ms, upsert
 
@@ -58,9 +58,12 @@ class Attempt:
     async def enter(self, stage: Stage, note: Mapping[str, Any] | None = None) -> None:
         """Start a stage, or start it again; `note` is its input. What ran before it is done.
 
-        A try that starts with the first stage again has not come to the others yet.
+        A try that starts with the first stage again has not come to the others yet. An attempt that was superseded or
+        stopped enters nothing: nobody would end it.
         """
         now = now_ms()
+        if not await self._touch(now):
+            return
         if stage is FIRST:
             others = Span.kind == SpanKind.STAGE, Span.span_id != stage
             await changed(self.session, delete(Span).where(*self._spans(), *others))
@@ -69,7 +72,6 @@ class Attempt:
         await self._open_root(now)
         row = self._row(stage, stage, ROOT_SPAN, SpanKind.STAGE, now, note)
         await upsert(self.session, table_of(Span), [row], replace=(*_OPENED, *_ENDED))
-        await self._touch(now)
 
     async def leave(self, output: Mapping[str, Any] | None = None) -> None:
         """End the stage that runs, if one does."""
@@ -208,14 +210,11 @@ class Attempt:
             execution_options={"synchronize_session": False},
         )
 
-    async def _touch(self, now: int) -> None:
-        """A stage is progress of the document; a part is not (facts 11.2)."""
-        await self.session.execute(
-            update(Knowledge)
-            .where(Knowledge.id == self.knowledge_id, Knowledge.attempt == self.number)
-            .values(updated_at=now),
-            execution_options={"synchronize_session": False},
-        )
+    async def _touch(self, now: int) -> bool:
+        """A stage is progress of the document; a part is not (facts 11.2). False for an attempt that does not go on."""
+        goes_on = Knowledge.attempt == self.number, Knowledge.parse_status.not_in(STOPPED)
+        document = update(Knowledge).where(Knowledge.id == self.knowledge_id, *goes_on)
+        return bool(await changed(self.session, document.values(updated_at=now)))
 
 
 def current_root() -> ColumnElement[bool]:

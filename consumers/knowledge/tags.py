@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
@@ -30,7 +31,7 @@ async def ensure_tags(session: AsyncSession, kb_id: str, tags: Mapping[str, str]
     await upsert(
         session,
         table_of(Tag),
-        [{"id": key, **row} for key, row in rows.items()],
+        [{"id": key, **row} for key, row in sorted(rows.items(), key=itemgetter(0))],
         replace=["description"],
     )
 
@@ -45,12 +46,12 @@ async def store_tags(
     session: AsyncSession, knowledge_id: str, attempt: int, picks: Sequence[Pick], *, method: str
 ) -> bool:
     """Give a document these tags in the place of those it had. False if the attempt is no longer the one."""
-    current = exists().where(
+    current = (
         Knowledge.id == knowledge_id,
         Knowledge.attempt == attempt,
         Knowledge.parse_status.in_(KEEPS_RESULTS),
     )
-    if not await session.scalar(select(current)):
+    if await session.scalar(select(Knowledge.id).where(*current).with_for_update()) is None:
         return False
     await session.execute(delete(KnowledgeTag).where(KnowledgeTag.knowledge_id == knowledge_id))
     rows = [

@@ -83,7 +83,7 @@ class Narrowed:
         named = ("tenant_id", "task_type", "scope", "scope_id", "reason")
         found = [rows[name] == value for name in named if (value := getattr(self, name)) is not None]
         if self.error:
-            found.append(rows.last_error.contains(self.error, autoescape=True))
+            found.append(rows.last_error.icontains(self.error, autoescape=True))
         if self.replayed is not None:
             found.append(rows.replayed_at > 0 if self.replayed else rows.replayed_at == 0)
         return found

@@ -17,6 +17,8 @@ SCOPES: Final = (
     ("knowledge_id", "knowledge"),
 )
 """Payload fields that say what a dead job was about; the first that is filled wins (facts 4.1)."""
+MOST: Final = 10**9
+"""Failures counted, whatever a poisoned record says: the column holds twice as many."""
 
 
 class SqlLedger:
@@ -28,8 +30,9 @@ class SqlLedger:
     async def record_deaths(self, letters: Sequence[DeadLetter]) -> None:
         """Write one row a death, however often it is told. Raises StoreUnavailable."""
         if letters:
+            rows = sorted(map(letter_row, letters), key=lambda row: row["death_id"])
             async with self._database.transaction() as session:
-                await insert_new(session, task_dead_letters, [letter_row(letter) for letter in letters])
+                await insert_new(session, task_dead_letters, rows)
 
 
 def letter_row(letter: DeadLetter) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def letter_row(letter: DeadLetter) -> dict[str, Any]:
         "payload": data or "{}",
         "options": options_text or "{}",
         "last_error": cut(letter.error),
-        "fail_count": retried + 1 if isinstance(retried, int) else 1,
+        "fail_count": min(max(retried, 0), MOST) + 1 if isinstance(retried, int) else 1,
         "failed_at": letter.died_at,
     }
 

@@ -269,7 +269,9 @@ class Outbox:
 
     async def _delete(self, ids: Collection[str | None]) -> None:
         async with self._database.transaction() as session:
-            await session.execute(delete(outbox).where(outbox.c.id.in_(ids)))
+            # what another relay is about to delete is left to it, so that no two wait for each other
+            ours = select(outbox.c.id).where(outbox.c.id.in_(ids)).with_for_update(skip_locked=True)
+            await session.execute(delete(outbox).where(outbox.c.id.in_(ours)))
 
     async def _refuse(self, ids: Collection[str | None]) -> None:
         """Put rows that cannot be sent behind all others."""

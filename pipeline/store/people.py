@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.identity import new_id
 from pipeline.clock import now_ms
-from pipeline.store.rows import changed, insert_new, upsert
+from pipeline.store.rows import changed, insert_one
 from pipeline.store.tables_people import admin_sessions, admins, api_keys, sign_in_failures
 
 SESSION_MS: Final = 12 * 3_600_000
@@ -47,11 +47,17 @@ def matches(password: str, kept: str) -> bool:
 
 async def add(session: AsyncSession, name: str, kept: str) -> None:
     """Add an administrator, or give one a new password, which ends their sessions."""
-    ident = await session.scalar(select(admins.c.id).where(admins.c.name == name))
-    if ident is not None:
-        await session.execute(delete(admin_sessions).where(admin_sessions.c.admin_id == ident))
-    row = {"id": ident or new_id(), "name": name, "password": kept, "created_at": now_ms()}
-    await upsert(session, admins, [row], replace=["password"])
+    if await add_new(session, name, kept):
+        return
+    again = update(admins).where(admins.c.name == name).values(password=kept).returning(admins.c.id)
+    ident = await session.scalar(again)
+    await session.execute(delete(admin_sessions).where(admin_sessions.c.admin_id == ident))
+
+
+async def add_new(session: AsyncSession, name: str, kept: str) -> bool:
+    """Add an administrator; False, and nothing changed, where there is one of this name."""
+    row = {"id": new_id(), "name": name, "password": kept, "created_at": now_ms()}
+    return await insert_one(session, admins, row)
 
 
 async def remove(session: AsyncSession, name: str) -> bool:
@@ -119,12 +125,10 @@ async def note_failure(session: AsyncSession, *whose: str) -> None:
     """Count a sign-in that failed. Forgets what is long ago."""
     now = now_ms()
     await session.execute(delete(sign_in_failures).where(sign_in_failures.c.since <= now - WINDOW_MS))
-    for who in whose:
-        named = sign_in_failures.c.who == who[:160]
-        again = update(sign_in_failures).where(named).values(failures=sign_in_failures.c.failures + 1)
-        if not await changed(session, again):
-            row = {"who": who[:160], "failures": 1, "since": now}
-            await insert_new(session, sign_in_failures, [row])
+    for who in sorted({who[:160] for who in whose}):
+        if not await insert_one(session, sign_in_failures, {"who": who, "failures": 1, "since": now}):
+            more = {"failures": sign_in_failures.c.failures + 1}
+            await session.execute(update(sign_in_failures).where(sign_in_failures.c.who == who).values(more))
 
 
 async def forgive(session: AsyncSession, *whose: str) -> None:

@@ -1,4 +1,8 @@
-"""Statements as the store's users say them: conditional writes, and inserts that may meet the same row again."""
+"""Statements as the store's users say them: conditional writes, and inserts that may meet the same row again.
+
+Rows that others may insert as well are given sorted by their key: two that insert the same ones then wait for each other
+and never in a circle.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -30,6 +34,11 @@ async def insert_new(session: AsyncSession, table: Table, rows: Sequence[Row]) -
     """Insert what is not there yet: a row whose key is taken stays as it is."""
     if rows:
         await session.execute(_insert(session.get_bind().dialect.name, table), list(rows))
+
+
+async def insert_one(session: AsyncSession, table: Table, row: Row) -> bool:
+    """Insert a row; False where its key is taken, by whom is committed by then."""
+    return bool(await changed(session, _insert(session.get_bind().dialect.name, table).values(row)))
 
 
 async def upsert(session: AsyncSession, table: Table, rows: Sequence[Row], *, replace: Sequence[str]) -> None:

@@ -3,8 +3,15 @@
 from typing import Final
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy.types import TypeEngine
 
 metadata: Final = MetaData()
+
+
+def bytewise(length: int) -> TypeEngine[str]:
+    """Return a text that is ordered by its bytes, as SQLite does, whatever the order of a PostgreSQL database."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
+
 
 database_identity: Final = Table(
     "database_identity",
@@ -28,7 +35,7 @@ task_dead_letters: Final = Table(
     "task_dead_letters",
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("death_id", String(160), nullable=False, unique=True),  # job id : number of the death
+    Column("death_id", bytewise(160), nullable=False, unique=True),  # job id : number of the death
     Column("tenant_id", BigInteger, nullable=False),
     Column("task_type", String(64), nullable=False),
     Column("scope", String(32), nullable=False),

@@ -53,7 +53,9 @@ def ledger() -> None:
     op.create_table(
         "task_dead_letters",
         column("id", SERIAL, primary_key=True),
-        column("death_id", sa.String(160)),
+        column(
+            "death_id", sa.String(160).with_variant(sa.String(160, collation="C"), "postgresql")
+        ),  # asked for by ranges
         column("tenant_id", sa.BigInteger()),
         column("task_type", ID),
         column("scope", sa.String(32)),
