@@ -251,16 +251,18 @@ class Sweep:
         """Close what is open of attempts that are over."""
         while self._goes_on():
             async with self._database.read() as session:
-                found = await leftovers.unclosed(session, self._cutoff)
-            self._swept.attempts_closed += len(found)
-            if self._dry or not found:
-                break
-            for one in found:
+                attempts = await leftovers.unclosed(session, self._cutoff)
+                slots = await leftovers.vain_slots(session, self._cutoff)
+            self._swept.attempts_closed += len(attempts)
+            self._swept.slots_closed += len(slots)
+            if self._dry or not (attempts or slots):
+                return
+            for one in attempts:
                 async with self._outbox.transaction() as session:
                     await leftovers.close_spans(session, one)
-        if not self._dry:
-            async with self._outbox.transaction() as session:
-                self._swept.slots_closed = await leftovers.drop_slots(session, self._cutoff)
+            if slots:
+                async with self._outbox.transaction() as session:
+                    await leftovers.close_slots(session, slots)
 
 
 async def tell_wiki(

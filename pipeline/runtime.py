@@ -126,17 +126,11 @@ class Pipeline(Producer):
         served = {name: _served(name, table, awaiting) for name in pools}
         queues = dict.fromkeys(queue for name in pools for queue in weights(name))
         letters = DeadLetters(broker, table.types(), services, queues=queues, ledger=self.ledger, only=only)
-        deaths, promoter = Looper("dead_letter", letters.tick), Looper("promoter", Promoter(broker).tick)
+        loopers = self._loopers(letters, duties)
+        deaths, promoter = loopers[0], loopers[1]
         crew = Crew(
             broker, settings, table, pools=served, services=services, on_death=deaths.wake, stalled=stalled
         )  # fmt: skip
-        loopers = (
-            deaths,
-            promoter,
-            Looper("reclaimer", Reclaimer(broker, settings, deaths.wake).tick),
-            Looper("housekeeping", Pruner(broker, settings, self._oldest_unsent).tick),
-            *(Looper(name, duty) for name, duty in duties.items()),
-        )
         heartbeat = Looper("heartbeat", Heartbeat(broker, crew.beat).tick)
         loop = asyncio.get_running_loop()
         unlisten = broker.on_signal(crew.nudge), broker.on_due(lambda: _soon(loop, promoter.wake))
@@ -158,6 +152,40 @@ class Pipeline(Producer):
             yield crew
         finally:
             await through(end(), crew.hurry)
+
+    @asynccontextmanager
+    async def tending(
+        self, *, handlers: Iterable[Handler], services: object = None, duties: Mapping[str, Tick] = NO_DUTIES
+    ) -> AsyncIterator[None]:
+        """Run the periodic duties inside this process, and no jobs; the final-failure hooks are those of `handlers`. As many
+        processes as like may do so, beside workers or without them.
+        """
+        table = HandlerTable(handlers)
+        letters = DeadLetters(self.broker, table.types(), services, queues=tuple(QUEUES), ledger=self.ledger)
+        loopers, loop = self._loopers(letters, duties), asyncio.get_running_loop()
+        unlisten = self.broker.on_due(lambda: _soon(loop, loopers[1].wake))
+        for looper in loopers:
+            looper.start()
+
+        async def end() -> None:
+            unlisten()
+            await asyncio.gather(*(looper.stop() for looper in loopers))
+
+        try:
+            yield
+        finally:
+            await through(end())
+
+    def _loopers(self, letters: DeadLetters, duties: Mapping[str, Tick]) -> Sequence[Looper]:
+        """The periodic duties of a process: first that of the dead letters, then the promoter."""
+        broker, deaths = self.broker, Looper("dead_letter", letters.tick)
+        return (
+            deaths,
+            Looper("promoter", Promoter(broker).tick),
+            Looper("reclaimer", Reclaimer(broker, self.settings, deaths.wake).tick),
+            Looper("housekeeping", Pruner(broker, self.settings, self._oldest_unsent).tick),
+            *(Looper(name, duty) for name, duty in duties.items()),
+        )
 
     async def _oldest_unsent(self) -> int:
         unsent = self.inspector.unsent

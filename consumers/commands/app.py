@@ -182,6 +182,31 @@ def api(host: Host = LOCAL, port: Port = 8000) -> None:
     run(api(host, port), new_loop=new_loop())
 
 
+@app.command()
+def scheduler() -> None:
+    """Do what has to be done beside the jobs: send, promote, hand on, record deaths, look for what got stuck.
+
+    Workers do the same beside their jobs; this is for where none runs all the time. Several are as good as one.
+    """
+    needs(KNOWLEDGE)
+    from consumers.commands.housekeeping import scheduler
+    from consumers.commands.worker import new_loop
+
+    run(scheduler(), new_loop=new_loop())
+
+
+@app.command()
+def housekeeping(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what got stuck, now: documents, summaries, deletes and wikis on which nothing moves any more."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.housekeeping import housekeeping
+
+    run(housekeeping(as_json, dry=dry_run), as_json=as_json)
+
+
 app.add_typer(operating)
 app.add_typer(keys, name="keys")
 app.add_typer(admins, name="admins")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import and_, delete, exists, or_, select, update
+from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.pending import BASE
@@ -87,13 +87,16 @@ async def close_spans(session: AsyncSession, one: Unclosed) -> None:
     await Attempt(session, one.id, one.attempt).abandon(one.error or NEVER_CLOSED)
 
 
-async def drop_slots(session: AsyncSession, cutoff: int) -> int:
-    """Close the slots, made before `cutoff` (ms), of attempts that are over; return how many."""
-    over = exists().where(
-        Knowledge.id == Slot.knowledge_id,
-        or_(Knowledge.parse_status.in_(ENDED), Knowledge.attempt != Slot.attempt),
-    )
-    return await changed(session, delete(Slot).where(Slot.created_at < cutoff, over))
+async def vain_slots(session: AsyncSession, cutoff: int) -> Sequence[str]:
+    """Return slots, made before `cutoff` (ms), of attempts that are over."""
+    over = or_(Knowledge.parse_status.in_(ENDED), Knowledge.attempt != Slot.attempt)
+    found = select(Slot.id).join(Knowledge, Knowledge.id == Slot.knowledge_id)
+    return (await session.scalars(found.where(Slot.created_at < cutoff, over).limit(PAGE))).all()
+
+
+async def close_slots(session: AsyncSession, slots: Sequence[str]) -> None:
+    """Close slots that nobody waits for."""
+    await session.execute(delete(Slot).where(Slot.id.in_(slots)))
 
 
 async def drop_orphans(session: AsyncSession) -> int:

@@ -11,38 +11,23 @@ from consumers.knowledge.slots import finish_slot
 from contracts.knowledge import OPEN, ParseStatus, Stage, SummaryStatus
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.wiki import WikiIngest
-from contracts.states import JobState
 
-from tests.support.backends import BACKENDS
 from tests.support.hand import Hand
-from tests.support.house import HOUR_S, LONG_S, open_house
+from tests.support.house import HOUR_S, LONG_S, PLACES, open_house
 from tests.support.library import parsed
 
 PENDING, PROCESSING, FINALIZING = ParseStatus.PENDING, ParseStatus.PROCESSING, ParseStatus.FINALIZING
 UNDER_WAY = sorted(OPEN)
 
 
-@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+@pytest.fixture(params=PLACES)
 async def house(request, tmp_path):
-    backend = request.param(tmp_path)
-    try:
-        async with open_house(tmp_path, backend) as opened:
-            yield opened
-    finally:
-        await backend.close()
+    async with open_house(tmp_path, request.param) as opened:
+        yield opened
 
 
 async def told(house, document):
     return (await house.library.document(document.id)).error_message
-
-
-async def jobs(house, kind):
-    """The jobs of a type that have not ended."""
-    found = []
-    for state in (JobState.PENDING, JobState.SCHEDULED):
-        page = await house.pipeline.inspector.tasks(kind.spec.queue, state)
-        found += [record.job for record in page.records if record.job.type == kind.spec.type]
-    return found
 
 
 @pytest.mark.parametrize("status", [PENDING, PROCESSING])
@@ -170,17 +155,17 @@ async def test_a_document_that_waits_for_the_wiki_is_held_and_the_wiki_told_once
         swept = await house.sweep()
         assert (swept.deeds, dict(swept.deferred)) == ([], {Why.HELD: 1})
         assert await library.status(document.id) is FINALIZING
-    (job,) = await jobs(house, WikiIngest)
+    (job,) = await house.waiting(WikiIngest)
     assert WikiIngest.decode(job.data) == WikiIngest(
         tenant_id=7, knowledge_base_id=library.kb.id, language="de"
     )
     hand = Hand(house.pipeline.broker)
     await hand.run(queue="wiki")
     assert (await house.sweep()).wikis == 0, "it was told within this threshold, and found nothing to do"
-    assert not await jobs(house, WikiIngest)
+    assert not await house.waiting(WikiIngest)
     await house.age(LONG_S)
     assert (await house.sweep()).wikis == 1
-    assert len(await jobs(house, WikiIngest)) == 1
+    assert len(await house.waiting(WikiIngest)) == 1
 
 
 async def test_a_document_whose_last_slot_was_lost_completes(house):
@@ -211,7 +196,7 @@ async def test_a_document_whose_pictures_were_lost_goes_on_to_its_enrichments(ho
         (0, "pending", ""),
         (1, "failed", "its job was lost"),
     ]
-    assert len(await jobs(house, KnowledgePostProcess)) == 1
+    assert len(await house.waiting(KnowledgePostProcess)) == 1
     assert await library.status(document.id) is PROCESSING
 
 
@@ -221,7 +206,7 @@ async def test_a_post_processing_that_was_lost_is_asked_for_again(house):
     await house.lose_jobs()
     await house.age()
     assert [deed.verdict for deed in (await house.sweep()).deeds] == ["go_on"]
-    assert len(await jobs(house, KnowledgePostProcess)) == 1
+    assert len(await house.waiting(KnowledgePostProcess)) == 1
 
 
 @pytest.mark.parametrize("status", [*UNDER_WAY, ParseStatus.DELETING])
@@ -230,11 +215,8 @@ async def test_an_outage_of_the_queue_never_fails_documents(house, status):
     await house.lose_jobs()
     await house.set(document, parse_status=status)
     await house.age(100 * HOUR_S)
-    keeper = house.keeper()
-    sweeping = keeper._sweep(dry=False)
-    sweeping._goes_on = lambda: True
     with house.backend.faults.away():
-        swept = await sweeping.run()
+        swept = await house.looks()
     assert (swept.deeds, dict(swept.deferred)) == ([], {Why.UNKNOWN: 1})
     assert await house.library.status(document.id) is status
 

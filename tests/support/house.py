@@ -1,12 +1,13 @@
 """A knowledge base on a real queue, with documents that stand still since a time that the test chooses."""
 
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from consumers.database import outbox_of
 from consumers.housekeeping import Housekeeping
 from consumers.knowledge.contents import store_parsed
@@ -14,15 +15,20 @@ from consumers.knowledge.documents import begin_processing
 from consumers.knowledge.slots import begin_finalizing
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge
-from consumers.sweeping import Swept
+from consumers.sweeping import Sweep, Swept
+from contracts.jobs import Job, JobPayload
 from contracts.knowledge import ParseStatus, Stage
+from contracts.states import JobState
 from pipeline.runtime import QUEUE_FILE, Pipeline
+from pipeline.store import Database
 from sqlalchemy import text, update
 
-from tests.support.backends import Backend
+from tests.support.backends import BACKENDS, Backend
+from tests.support.databases import migrated
 from tests.support.library import Library, children, open_library, parsed
 from tests.support.redis_backend import Redis
 from tests.support.redis_server import forget
+from tests.support.tcp_proxy import TcpProxy
 
 HOUR_S: Final = 3600
 LONG_S: Final = 3 * HOUR_S
@@ -36,6 +42,27 @@ class House:
     library: Library
     pipeline: Pipeline
     backend: Backend
+    proxy: TcpProxy | None = None
+
+    @contextmanager
+    def database_away(self) -> Iterator[None]:
+        """Let no transaction that writes come to its end."""
+        if self.proxy:
+            with self.proxy.away():
+                yield
+            return
+        with closing(sqlite3.connect(self.library.database.url.database or "")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+
+    async def impatient(self) -> None:
+        """Wait for a database no longer than a moment."""
+        self.library.database, before = (
+            Database.open(self.library.database.url, busy_s=0.2),
+            self.library.database,
+        )
+        await before.close()
+        self.reopen_outbox()
 
     def keeper(self, **options: Any) -> Housekeeping:
         """Housekeeping as another process would do it."""
@@ -46,6 +73,26 @@ class House:
         swept = await self.keeper().sweep(dry=dry)
         assert swept is not None, "nobody else sweeps"
         return swept
+
+    async def looks(self) -> Swept:
+        """A sweep without asking who leads."""
+        library = self.library
+        return await Sweep(self.pipeline, library.database, library.outbox, library.index).run()
+
+    async def waiting(self, kind: type[JobPayload]) -> list[Job]:
+        """The jobs of a type that wait."""
+        found: list[Job] = []
+        for state in (JobState.PENDING, JobState.SCHEDULED):
+            page = await self.pipeline.inspector.tasks(kind.spec.queue, state)
+            found += [record.job for record in page.records if record.job.type == kind.spec.type]
+        return found
+
+    async def cancel_jobs(self, document: Knowledge) -> None:
+        await self.pipeline.inspector.cancel_scope("knowledge", document.id)
+
+    def reopen_outbox(self) -> None:
+        """Let what is asked for go through the database that the library has now."""
+        self.pipeline.inspector.unsent = self.library.outbox = outbox_of(self.pipeline, self.library.database)
 
     async def document(self, status: ParseStatus, content: str = "one") -> Knowledge:
         """A document that came as far as this, by the transitions that its jobs make."""
@@ -114,9 +161,32 @@ class House:
         await self.library.do(run)
 
 
+PLACES: Final = [
+    pytest.param((name, "sqlite" if name == "lite" else "postgres"), id=name,
+                 marks=[] if name == "lite" else [pytest.mark.postgres])
+    for name in BACKENDS
+]  # fmt: skip
+"""A queue and a database, as they belong together: all in files, or all on servers."""
+
+
 @asynccontextmanager
-async def open_house(folder: Path, backend: Backend, **settings: Any) -> AsyncIterator[House]:
-    """A base whose jobs go to a queue of this backend."""
-    async with Pipeline.open(**backend.settings(), **settings) as pipeline, open_library(folder) as library:
-        pipeline.inspector.unsent = library.outbox = outbox_of(pipeline, library.database)
-        yield House(library, pipeline, backend)
+async def open_house(folder: Path, place: tuple[str, str], **settings: Any) -> AsyncIterator[House]:
+    """A base in a database of this kind, whose jobs go to a queue of this kind."""
+    queue, kind = place
+    backend = BACKENDS[queue](folder)
+    with migrated(kind, folder) as there, ExitStack() as closing_:
+        url, proxy = there, None
+        if kind == "postgres":
+            proxy = TcpProxy(there.host or "127.0.0.1", there.port or 5432, framed=False)
+            closing_.callback(proxy.close)
+            url = there.set(host="127.0.0.1", port=proxy.port)
+        try:
+            async with (
+                Pipeline.open(**backend.settings(), **settings) as pipeline,
+                open_library(folder, url) as library,
+            ):
+                house = House(library, pipeline, backend, proxy)
+                house.reopen_outbox()
+                yield house
+        finally:
+            await backend.close()
