@@ -37,7 +37,7 @@ from pipeline.store import Database, batches, changed
 LAST_POSITION: Final = 16_383
 MOST_POSITIONS: Final = 255
 """Of one term, as far as a tsvector counts."""
-_SORTS: Final = {EntryKind.QUESTION: 1, EntryKind.SUMMARY: 2}
+_SORTS: Final = {EntryKind.QUESTION: 1, EntryKind.SUMMARY: 2, EntryKind.WIKI: 3}
 
 _entries = table("search_entries", *map(column, ("id", "kb_id", "knowledge_id", "attempt", "kind")))
 _vectors = table("search_vectors", column("id"))

@@ -1,0 +1,290 @@
+"""The wiki of a base: written in batches that settle whole or not at all, whatever happens to those who write it."""
+
+import asyncio
+
+import pytest
+from consumers.knowledge.documents import fail
+from consumers.knowledge.knowledge_bases import change_settings
+from consumers.knowledge.tenants import delete_tenant
+from consumers.knowledge.wiki_lane import ingest_lane, retract
+from consumers.knowledge.wiki_mapping import map_document
+from contracts.knowledge import ParseStatus
+from contracts.outcomes import Retry
+from contracts.payloads.wiki import WikiIngest
+from contracts.states import JobState
+from pipeline.store import now_ms, pending_ops
+
+from tests.support.backends import BACKENDS
+from tests.support.databases import POSTGRES, migrated
+from tests.support.waiting import wait_until
+from tests.support.wiki import HANDLERS, LEASE, POOL, QUEUE, TENANT, changed, open_wiki
+
+WORLDS = [("lite", "sqlite"), ("redis", "sqlite"), ("redis", "postgres")]
+
+
+@pytest.fixture(
+    params=[pytest.param(one, marks=POSTGRES.marks if one[1] == "postgres" else ()) for one in WORLDS],
+    ids="-".join,
+)
+async def world(request, tmp_path):
+    queue, database = request.param
+    if queue not in BACKENDS:
+        pytest.skip("another topology is tested")
+    backend = BACKENDS[queue](tmp_path)
+    try:
+        with migrated(database, tmp_path / "sql") as url:
+            async with open_wiki(backend, url, tmp_path / "data") as opened:
+                yield opened
+    finally:
+        await backend.close()
+
+
+async def three(world):
+    return [
+        await world.write("pools", POOL, LEASE),
+        await world.write("queues", QUEUE, POOL),
+        await world.write("leases", LEASE, "Without a Job Lease nobody settles what the Core Pool has done."),
+    ]
+
+
+async def test_documents_get_pages_topics_an_index_and_complete(world):
+    places = await three(world)
+    async with world.working():
+        await world.settled()
+    pages = await world.pages()
+    assert {"core-pool", "job-lease", "index"} < set(pages)
+    assert pages["core-pool"].startswith(
+        "# Core Pool\n\nThe Core Pool is a set of queues with its own slots.[^1]"
+    )
+    assert len([slug for slug in pages if slug.startswith(("pools-", "queues-", "leases-"))]) == 3
+    assert "(wiki:core-pool)" in pages["job-lease"]
+    assert "(wiki:core-pool)" in pages["index"]
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+    assert await world.rows("SELECT path FROM wiki_folders ORDER BY path") == [("notes",), ("topics",)]
+
+
+async def test_a_burst_makes_one_batch(world):
+    await three(world)
+    async with world.working():
+        await world.settled()
+    assert set((await world.versions()).values()) == {1}
+
+
+async def test_run_twice_it_changes_nothing(world):
+    await three(world)
+
+    async def twice(run, job, ctx):
+        await run(job, ctx)
+        return await run(job, ctx)
+
+    async with world.working([changed(one, twice) for one in HANDLERS]):
+        await world.settled()
+    once = await world.end()
+    async with world.working():
+        for job in (WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id),):
+            await world.pipeline.wait((await world.pipeline.enqueue(job)).id, timeout=30)
+        await world.settled()
+    assert await world.end() == once
+    assert set((await world.versions()).values()) == {1}
+
+
+async def test_a_batch_whose_answer_was_lost_is_not_written_again(world):
+    await three(world)
+
+    async def lost(run, job, ctx):
+        await run(job, ctx)
+        if ctx.retried == 0:
+            raise Retry(after=0, reason="the reply was lost")
+
+    async with world.working([changed(one, lost) for one in HANDLERS]):
+        await world.settled()
+    assert set((await world.versions()).values()) == {1}
+
+
+async def test_a_changed_document_takes_back_what_it_said(world):
+    await three(world)
+    async with world.working():
+        await world.settled()
+        await world.write(
+            "leases",
+            "The Night Permit is a right to enter. Every Night Permit names a door. The Night Permit ends at dawn.",
+        )
+        await world.settled()
+    pages = await world.pages()
+    assert "night-permit" in pages
+    said = await world.rows("SELECT count(*) FROM wiki_page_sources WHERE slug = 'job-lease'")
+    assert said == [(1,)]
+    assert "leases.md" not in pages.get("job-lease", "")
+
+
+async def test_a_document_that_failed_is_taken_out_of_the_pages(world):
+    places = await three(world)
+    async with world.working():
+        await world.settled()
+        for ident, attempt in places[1:]:
+            async with world.services.outbox.transaction() as session:
+                await fail(session, world.services.search, ident, attempt, "given up")
+        ident, _ = places[2]
+        async with world.services.outbox.transaction() as session:
+            await retract(session, TENANT, world.kb.id, ident)
+        await world.settled()
+    pages = await world.pages()
+    assert not [slug for slug in pages if slug.startswith("leases-")]
+    assert "wiki:leases" not in "".join(pages.values())
+
+
+async def test_a_base_or_tenant_that_is_gone_costs_nothing(world):
+    await three(world)
+    async with world.services.database.transaction() as session:
+        await delete_tenant(session, TENANT)
+    async with world.working():
+        await world.settled()
+    assert await world.pages() == {}
+
+
+async def test_a_wiki_switched_off_frees_its_documents(world):
+    places = await three(world)
+    async with world.services.database.transaction() as session:
+        await change_settings(session, world.kb, wiki=False)
+    async with world.working():
+        await world.settled()
+    assert await world.pages() == {}
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+
+
+async def test_when_all_places_are_taken_a_batch_comes_again_in_fifteen_seconds_and_has_not_failed(world):
+    await world.write("pools", POOL)
+    async with world.services.database.transaction() as session:
+        await change_settings(session, world.kb, wiki_limits={"ingest_max_inflight": 1})
+    name = f"wiki:active:{world.kb.id}"
+    assert await world.pipeline.broker.lock(name, "another", 60_000, 1)
+    job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+    async with world.working():
+        receipt = await world.pipeline.enqueue(job)
+        record = await wait_until(
+            lambda: _scheduled(world, receipt.id), describe="the refused batch waits for its turn"
+        )
+        assert 13_000 < record.due_at - now_ms() <= 15_000
+        assert (record.job.retried, record.job.last_error) == (0, "")
+        assert await world.pipeline.broker.unlock(name, "another")
+        await world.settled()
+    assert "pools-" in "".join(await world.pages())
+
+
+async def _scheduled(world, job_id):
+    record = await world.pipeline.inspector.job(job_id)
+    return record if record.state is JobState.SCHEDULED and record.due_at - now_ms() > 10_000 else None
+
+
+async def test_a_batch_that_is_cancelled_gives_its_documents_back_at_once(world, monkeypatch):
+    await three(world)
+    reading = asyncio.Event()
+
+    async def hangs(*_args):
+        reading.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumers.knowledge.wiki_batch.map_document", hangs)
+        async with world.working():
+            await world.pipeline.enqueue(WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id))
+            await reading.wait()
+            assert await _claimed(world) == 3
+    assert await _claimed(world) == 0
+    async with world.working():
+        await world.settled()
+    assert set((await world.versions()).values()) == {1}
+
+
+async def _claimed(world):
+    return (await world.rows("SELECT count(*) FROM task_pending_ops WHERE claimed_by <> ''"))[0][0]
+
+
+async def test_cleanup_happens_after_the_deadline_of_the_job(world, monkeypatch):
+    await three(world)
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", lambda *_: asyncio.Event().wait())
+    async with world.working():
+        job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+        receipt = await world.pipeline.enqueue(job, timeout=0.5, max_retry=0)
+
+        async def over():
+            return (await world.pipeline.inspector.job(receipt.id)).state is JobState.ARCHIVED
+
+        await wait_until(over, describe="its time is up")
+        await wait_until(lambda: _nothing_claimed(world), describe="its documents are given back")
+
+
+async def _nothing_claimed(world):
+    return await _claimed(world) == 0
+
+
+async def test_a_poisoned_document_fails_alone_and_is_given_up_after_five_failures(world, monkeypatch):
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.FAILED_S", 0.0)
+    places = await three(world)
+    poison = places[1][0]
+
+    async def poisoned(database, embedder, due):
+        if due.knowledge_id == poison:
+            raise ValueError("poison")
+        return await map_document(database, embedder, due)
+
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", poisoned)
+    async with world.working():
+        await world.settled()
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+    letters = await world.rows(
+        "SELECT task_type, scope, scope_id, related_id, last_error, fail_count FROM task_dead_letters"
+    )
+    error = "exceeded wikiMaxFailRetries=5 (in-batch retries)"
+    assert letters == [("wiki:ingest", "knowledge_base", world.kb.id, poison, error, 6)]
+    pages = await world.pages()
+    assert [slug for slug in pages if slug.startswith("pools-")]
+    assert not [slug for slug in pages if slug.startswith("queues-")]
+
+
+async def test_two_batches_never_touch_the_same_document(world, monkeypatch):
+    async with world.services.database.transaction() as session:
+        await change_settings(session, world.kb, wiki_limits={"ingest_batch_size": 1})
+    places = [await world.write(f"note{number}", POOL, QUEUE, LEASE) for number in range(8)]
+    inside: set[str] = set()
+    full = asyncio.Event()
+
+    async def watched(database, embedder, due):
+        assert due.knowledge_id not in inside
+        inside.add(due.knowledge_id)
+        if len(inside) == 4:
+            full.set()
+        await asyncio.wait_for(full.wait(), 20)
+        try:
+            return await map_document(database, embedder, due)
+        finally:
+            inside.discard(due.knowledge_id)
+
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", watched)
+    async with world.working():
+        await world.settled()
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 8
+    pages = await world.pages()
+    assert pages["core-pool"].count("[^") > 4
+
+
+async def test_an_operation_that_is_taken_back_meanwhile_writes_nothing(world, monkeypatch):
+    places = await three(world)
+
+    async def overtaken(database, embedder, due):
+        mapped = await map_document(database, embedder, due)
+        if due.knowledge_id == places[2][0]:
+            async with world.services.outbox.transaction() as session:
+                await fail(session, world.services.search, *places[2], "given up")
+                await pending_ops.delete_key(session, ingest_lane(world.kb.id), places[2][0])
+        return mapped
+
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", overtaken)
+    async with world.working():
+        await world.settled()
+    pages = await world.pages()
+    assert not [slug for slug in pages if slug.startswith("leases-")]
+    assert [slug for slug in pages if slug.startswith("pools-")]
+    assert (
+        await world.rows("SELECT slug FROM wiki_page_sources WHERE knowledge_id = :id", id=places[2][0]) == []
+    )
