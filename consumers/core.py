@@ -3,12 +3,16 @@
 import asyncio
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from consumers.knowledge.bounds import embedded
 from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
 from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
+from consumers.knowledge.embedding import Embedder
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
 from consumers.knowledge.parsed import (
@@ -42,23 +46,23 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
     if not begin.proceed:
         ctx.log.info("nothing to do", reason=begin.value)
         return
+    embedder = services.embedder_for(job.knowledge_id)
     try:
         document = await _read(job, services)
-        await _enter(job, ctx, Stage.CHUNKING, {"characters": len(document.text), "pages": document.pages})
+        note = {"characters": len(document.text), "pages": document.pages, "reused": document.reused}
+        await _enter(job, ctx, Stage.CHUNKING, note)
         chunks = await asyncio.to_thread(split, document.text)
-        if not chunks and not (document.images and job.enable_multimodel):
-            raise Unprocessable(ONLY_PICTURES) if document.images else UnreadableDocument(NO_TEXT)
-        await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": services.embedder.model})
-        passages, left_out = await _embedded(services, chunks)
+        if not chunks and not document.pictures:
+            raise Unprocessable(ONLY_PICTURES) if document.pictured else UnreadableDocument(NO_TEXT)
+        await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": embedder.model})
+        passages, left_out = await _embedded(embedder, chunks)
         parsed = Parsed(
             passages=passages,
-            pictures=await _kept(services, job.knowledge_id, document.images)
-            if job.enable_multimodel
-            else (),
+            pictures=document.pictures,
             title=document.title or job.file_name or "",
             language=job.language or document.language,
             warnings=(*document.warnings, *left_out),
-            model=services.embedder.model,
+            model=embedder.model,
         )
         async with services.outbox.transaction(ctx.job) as session:
             tied, _ = await fix_embedding(
@@ -103,15 +107,60 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-async def _read(job: DocumentProcess, services: Services) -> ParsedDocument:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read out of a file. Its `pictures` are kept in the file store, if they are wanted; `pictured` says whether it
+    has any.
+    """
+
+    text: str
+    title: str
+    language: str | None
+    pages: int | None
+    warnings: tuple[str, ...]
+    pictures: tuple[Picture, ...]
+    pictured: bool
+    reused: bool = False
+
+
+async def _read(job: DocumentProcess, services: Services) -> Read:
+    """Read a file, or find what was read out of the same one."""
     if job.file_path is None:
         raise Unprocessable("only files can be parsed yet: this job names none")
+    wanted = "pictures" if job.enable_multimodel else "text"
+    stage = job.knowledge_id, "read", job.file_path, job.file_name or "", wanted
+    if (data := await services.stages.recall(*stage)) and (known := await _recalled(services, data)):
+        return replace(known, reused=True)
+    document = await _parse(job.file_path, job.file_name, services)
+    read = Read(
+        text=document.text,
+        title=document.title,
+        language=document.language,
+        pages=document.pages,
+        warnings=document.warnings,
+        pictures=await _kept(services, job.knowledge_id, document.images) if job.enable_multimodel else (),
+        pictured=bool(document.images),
+    )
+    await services.stages.keep(*stage, data=_READ.dump_json(read))
+    return read
+
+
+async def _recalled(services: Services, data: bytes) -> Read | None:
+    try:
+        read = _READ.validate_json(data)
+    except ValueError:
+        return None
+    there = [await services.files.exists(picture.file_key) for picture in read.pictures]
+    return read if all(there) else None
+
+
+async def _parse(key: str, name: str | None, services: Services) -> ParsedDocument:
     settings = services.settings
     try:
-        async with services.reading, services.files.local(job.file_path) as path:
+        async with services.reading, services.files.local(key) as path:
             return await parse(
                 path,
-                job.file_name or path.name,
+                name or path.name,
                 timeout=settings.parser_timeout_s,
                 memory_mb=settings.parser_memory_mb,
                 limits=Limits(file_mb=settings.max_file_mb),
@@ -125,10 +174,10 @@ async def _enter(job: DocumentProcess, ctx: Context[Services], stage: Stage, not
         await Attempt(session, job.knowledge_id, job.attempt).enter(stage, note)
 
 
-async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> tuple[list[Passage], Sequence[str]]:
+async def _embedded(embedder: Embedder, chunks: Sequence[TextChunk]) -> tuple[list[Passage], Sequence[str]]:
     """The passages, and what is said of those that were left without a vector."""
     positions, left_out = embedded(chunks)
-    vectors = await services.embedder.embed([chunks[at].context() for at in positions])
+    vectors = await embedder.embed([chunks[at].context() for at in positions])
     vector = dict(zip(positions, vectors, strict=True))
     passages = [
         Passage(
@@ -139,10 +188,15 @@ async def _embedded(services: Services, chunks: Sequence[TextChunk]) -> tuple[li
     return passages, left_out
 
 
-async def _kept(services: Services, knowledge_id: str, images: Sequence[ExtractedImage]) -> list[Picture]:
+async def _kept(
+    services: Services, knowledge_id: str, images: Sequence[ExtractedImage]
+) -> tuple[Picture, ...]:
     pictures = []
     for image in images:
         key = file_key(knowledge_id, image.data)
         await services.files.put(key, image.data)
         pictures.append(Picture(file_key=key, mime=image.mime, page=image.page))
-    return pictures
+    return tuple(pictures)
+
+
+_READ: Final = TypeAdapter(Read)

@@ -60,17 +60,21 @@ async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
 async def _reading(job: ImageMultimodal, services: Services) -> Reading:
     if reason := why_unread():
         return Reading(job.image_index, ImageStatus.SKIPPED, reason)
-    settings = services.settings
-    try:
-        data = await services.files.read(job.image_url)
-        async with services.reading:
-            words = await read_words(
-                data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb
-            )
-    except UnreadablePicture as problem:
-        return Reading(job.image_index, ImageStatus.FAILED, str(problem))
+    stage, settings = (job.knowledge_id, "words", job.image_url), services.settings
+    if (known := await services.stages.recall(*stage)) is not None:
+        words = known.decode()
+    else:
+        try:
+            data = await services.files.read(job.image_url)
+            async with services.reading:
+                words = await read_words(
+                    data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb
+                )
+        except UnreadablePicture as problem:
+            return Reading(job.image_index, ImageStatus.FAILED, str(problem))
+        await services.stages.keep(*stage, data=words.encode())
     pieces = split(words)
-    vectors = await services.embedder.embed([piece.text for piece in pieces])
+    vectors = await services.embedder_for(job.knowledge_id).embed([piece.text for piece in pieces])
     passages = [
         Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)
     ]
@@ -94,9 +98,9 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
             return
     async with services.database.read() as session:
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
-    text = "\n\n".join(chunk.text for chunk in chunks)
+    text, embedder = "\n\n".join(chunk.text for chunk in chunks), services.embedder_for(job.knowledge_id)
     try:
-        written = await summarise(text, services.embedder)
+        written = await summarise(text, embedder)
     except TooLittleText:
         written = first_words(text)
     except Exception:
@@ -104,8 +108,8 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
             raise
         ctx.log.warning("falls back to the first words", exc_info=True)
         written = first_words(text)
-    (vector,) = await services.embedder.embed([written.text])
-    summary = Summary(text=written.text, method=written.method, vector=vector, model=services.embedder.model)
+    (vector,) = await embedder.embed([written.text])
+    summary = Summary(text=written.text, method=written.method, vector=vector, model=embedder.model)
 
     async def store(session: AsyncSession) -> None:
         await store_summary(session, services.search, found, job.attempt, summary)
@@ -141,7 +145,7 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
         after=_passage(following) if following else None,
     )
     pairs = [(chunk, text) for chunk, texts in zip(chunks, written, strict=True) for text in texts]
-    vectors = await services.embedder.embed([text for _, text in pairs])
+    vectors = await services.embedder_for(job.knowledge_id).embed([text for _, text in pairs])
     asked = [
         Asked(chunk=chunk, text=text, vector=vector)
         for (chunk, text), vector in zip(pairs, vectors, strict=True)

@@ -1,14 +1,19 @@
 """Stops, repeats and deletes documents, some in a transaction, so that many keep nobody from writing for long."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge.files import files_of
 from consumers.knowledge.lifecycle import Step, cancel_parse, delete, reparse
+from consumers.knowledge.stages import Stages
+from consumers.knowledge.tables import Knowledge
 from contracts.knowledge import DocumentVerb
 from contracts.payloads.maintenance import Initiator
-from pipeline import Outbox, Settings
+from pipeline import Database, Outbox, Settings
 from pipeline.http.documents import Deed, Done
 
 TOGETHER: Final = 25
@@ -16,6 +21,8 @@ TOGETHER: Final = 25
 
 async def act(settings: Settings, outbox: Outbox, deed: Deed, ids: Sequence[str]) -> list[Done]:
     """Do something to each of these documents; return what became of each, in their order. Raises StoreUnavailable."""
+    if deed.fresh and deed.verb is DocumentVerb.REPARSE:
+        await _forget(settings, outbox.database, deed.tenant_id, ids)
     cut, done = await outbox.choose_cut(), list[Done]()
     for start in range(0, len(ids), TOGETHER):
         async with outbox.transaction() as session:
@@ -37,3 +44,15 @@ async def _steps(
         return await delete(session, deed.tenant_id, ids, cut, asked)
     timeout = settings.document_process_timeout
     return [await reparse(session, deed.tenant_id, ident, cut, timeout) for ident in ids]
+
+
+async def _forget(settings: Settings, database: Database, tenant_id: int | None, ids: Sequence[str]) -> None:
+    """Remove what was kept of earlier parses of those of these documents that there are."""
+    named = select(Knowledge.id).where(Knowledge.id.in_(ids))
+    if tenant_id is not None:
+        named = named.where(Knowledge.tenant_id == tenant_id)
+    async with database.read() as session:
+        found = (await session.scalars(named)).all()
+    stages = Stages(database, await asyncio.to_thread(files_of, settings))
+    for ident in found:
+        await stages.forget(ident)

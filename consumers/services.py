@@ -9,15 +9,17 @@ from typing import Final
 from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
-from consumers.knowledge.files import FileStore, FolderStore
+from consumers.knowledge.files import FileStore, files_of
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch
+from consumers.knowledge.stages import KeptEmbedder, Stages
 from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.runtime import through
 from pipeline.store.ledger import SqlLedger
 
 RELAY_S: Final = 1.0
+PRUNE_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,22 @@ class Services:
     files: FileStore
     search: SearchStore
     embedder: Embedder
+    stages: Stages
     reading: asyncio.Semaphore
     housekeeping: Housekeeping
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
         """What a worker process does beside its jobs: send what the outbox still holds, and look for what got stuck."""
-        return {"outbox": self._relay, "sweeps": self.housekeeping.tick}
+        return {"outbox": self._relay, "stages": self._prune, "sweeps": self.housekeeping.tick}
+
+    def embedder_for(self, knowledge_id: str) -> Embedder:
+        """Return an embedder that makes the vectors of a text of this document once only."""
+        return KeptEmbedder(self.stages, self.embedder, knowledge_id)
+
+    async def _prune(self) -> float:
+        await self.stages.prune()
+        return PRUNE_S
 
     async def _relay(self) -> float:
         await self.outbox.relay()
@@ -48,7 +59,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
     settings = pipeline.settings
     database = await newest_database(settings)
-    search = search_of(database)
+    search, files = search_of(database), files_of(settings)
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
@@ -62,9 +73,10 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             settings=settings,
             database=database,
             outbox=outbox,
-            files=FolderStore(settings.data_dir / "files"),
+            files=files,
             search=search,
             embedder=LocalEmbedder(),
+            stages=Stages(database, files),
             reading=asyncio.Semaphore(settings.parser_concurrency),
             housekeeping=Housekeeping(pipeline, database, outbox, search),
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, Protocol
 
+from pipeline import Settings
 from pipeline.errors import StreamlaneError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}){0,7}")
@@ -144,6 +145,11 @@ class FolderStore:
                     raise
             for folder in (path.parent, path.parent.parent):  # a new name, and perhaps a new folder for it
                 _sync(folder)
+
+
+def files_of(settings: Settings) -> FileStore:
+    """Return where these settings keep files. Raises FileStoreError, FileStoreFull."""
+    return FolderStore(settings.data_dir / "files")
 
 
 @contextmanager

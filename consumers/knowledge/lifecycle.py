@@ -23,6 +23,7 @@ from consumers.knowledge.documents import (
 )
 from consumers.knowledge.documents import cancel as cancel_document
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.wiki_lane import retract
 from contracts.fences import Coverage, coverage
 from contracts.identity import new_id
 from contracts.jobs import Scope
@@ -122,6 +123,7 @@ async def delete(
     steps: list[Step] = []
     going: dict[int, list[str]] = {}
     for ident in dict.fromkeys(knowledge_ids):
+        await _hold_base(session, ident)
         row = await _locked(session, tenant_id, ident)
         if row is None:
             steps.append(Step(ident, Effect.NOT_FOUND))
@@ -164,6 +166,13 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
     )
     await abandon(session, row.knowledge_base_id, row.id, row.attempt)
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
+    await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
+
+
+async def _hold_base(session: AsyncSession, knowledge_id: str) -> None:
+    """Lock the base of a document before the document, as everybody does."""
+    of = select(Knowledge.knowledge_base_id).where(Knowledge.id == knowledge_id).scalar_subquery()
+    await session.execute(select(KnowledgeBase.id).where(KnowledgeBase.id == of).with_for_update(read=True))
 
 
 async def _locked(session: AsyncSession, tenant_id: int | None, knowledge_id: str) -> Knowledge | None:

@@ -15,6 +15,7 @@ from consumers.knowledge.search import EntryKind, SearchStore
 from consumers.knowledge.tables import Chunk, Image, Knowledge, Slot
 from consumers.knowledge.tables_graph import KnowledgeTag
 from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.tables_stages import StageFile
 from contracts.knowledge import ParseStatus
 from pipeline.store import Database, changed
 
@@ -73,7 +74,7 @@ def _parts(index: SearchStore, knowledge_id: str) -> list[tuple[str, Part]]:
 
     found = [("+".join(sorted(kinds)), entries(kinds)) for kinds in ENTRIES]
     found += [("graph", mentions), ("chunks", chunks)]
-    tables = {"tags": KnowledgeTag, "images": Image, "slots": Slot, "spans": Span}
+    tables = {"tags": KnowledgeTag, "images": Image, "slots": Slot, "spans": Span, "stages": StageFile}
     return found + [(name, rows(table)) for name, table in tables.items()]
 
 

@@ -63,7 +63,7 @@ class Outbox:
     """
 
     def __init__(self, database: Database, enqueue_many: EnqueueMany, fences: Fences | None = None) -> None:
-        self._database = database
+        self.database = database
         self._enqueue_many = enqueue_many
         self._fences = fences
         self._said_at = 0
@@ -74,7 +74,7 @@ class Outbox:
 
         A queue that is away then is no error: the relay will deliver. Raises as Database.transaction.
         """
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             session.info[_ORIGIN] = Origin.of(parent) if parent else None
             yield session
         jobs, cuts = session.info.get(_ADDED, ()), session.info.get(_CUTS)
@@ -181,7 +181,7 @@ class Outbox:
         Raises StoreUnavailable: the database or the queue is away; nothing is lost.
         """
         fenced = await self._fence(limit, older_than_ms) if self._fences else ()
-        async with self._database.read() as session:
+        async with self.database.read() as session:
             rows = await _oldest(session, _TYPE != FENCE, limit, older_than_ms)
         await self._say_if_late(rows)
         readable = [item for row in rows if (item := _read(row)) is not None]
@@ -192,7 +192,7 @@ class Outbox:
 
     async def waiting(self) -> tuple[int, int]:
         """Return how many rows wait to be delivered, and the age of the oldest in milliseconds."""
-        async with self._database.read() as session:
+        async with self.database.read() as session:
             count, oldest = (
                 await session.execute(select(func.count(), func.min(outbox.c.created_at)).select_from(outbox))
             ).one()
@@ -201,12 +201,12 @@ class Outbox:
     async def has_queued(self, scope: Scope, types: frozenset[str] | None = None) -> bool:
         """Whether the scope has a job that was not sent yet. Raises StoreUnavailable."""
         query = select(outbox.c.id).where(_of(types), _belongs(scope)).limit(1)
-        async with self._database.read() as session:
+        async with self.database.read() as session:
             return await session.scalar(query) is not None
 
     async def queued_ids(self, kind: str, types: frozenset[str] | None = None) -> set[str]:
         """Return the ids of this kind of scope that have a job that was not sent yet. Raises StoreUnavailable."""
-        async with self._database.read() as session:
+        async with self.database.read() as session:
             said = await session.scalars(select(_OPTIONS).where(_of(types)))
             scopes = [
                 scope.partition(":") for text in said for scope in _read_options(text).get("scopes", ())
@@ -215,7 +215,7 @@ class Outbox:
 
     async def _fence(self, limit: int = BATCH, older_than_ms: int = 0) -> list[ScopeCancel]:
         """Deliver cancels, the oldest first. Raises StoreUnavailable."""
-        async with self._database.read() as session:
+        async with self.database.read() as session:
             rows = await _oldest(session, _TYPE == FENCE, limit, older_than_ms)
         fences = self._fences
         if not rows:
@@ -268,14 +268,14 @@ class Outbox:
         return receipt
 
     async def _delete(self, ids: Collection[str | None]) -> None:
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             # what another relay is about to delete is left to it, so that no two wait for each other
             ours = select(outbox.c.id).where(outbox.c.id.in_(ids)).with_for_update(skip_locked=True)
             await session.execute(delete(outbox).where(outbox.c.id.in_(ours)))
 
     async def _refuse(self, ids: Collection[str | None]) -> None:
         """Put rows that cannot be sent behind all others."""
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             await session.execute(
                 update(outbox).where(outbox.c.id.in_(ids)).values(attempts=outbox.c.attempts + 1)
             )
