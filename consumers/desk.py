@@ -2,7 +2,7 @@
 
 import getpass
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,10 +11,9 @@ from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
 from consumers.overseeing import StoredDocuments
 from pipeline import Database, Outbox, Pipeline
-from pipeline.broker import ScopeCancel
 from pipeline.errors import ConfigurationError, NotAllowed
 from pipeline.http.call import Call
-from pipeline.http.desk import Belonging, Desk
+from pipeline.http.desk import Belonging, Desk, Stopped
 from pipeline.http.errors import Problem
 from pipeline.http.principal import COMMAND_LINE, Principal
 from pipeline.store import batches
@@ -77,9 +76,7 @@ class Documents:
         """Before the first document `check` says whether this is their database."""
         self._database, self._outbox, self._check = database, outbox, check
 
-    async def cancel_document(
-        self, tenant_id: int | None, knowledge_id: str
-    ) -> tuple[Belonging, Sequence[ScopeCancel]]:
+    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> tuple[Belonging, Stopped]:
         """See `Business`."""
         from consumers.knowledge.documents import document  # here: they load slowly
         from consumers.knowledge.lifecycle import cancel_parse

@@ -26,14 +26,17 @@ class Belonging(StrEnum):
     """It is another tenant's and was left alone."""
 
 
+Stopped = Sequence[ScopeCancel]
+"""What became of the jobs of a cancel, as far as the queue was told already."""
+
+
 class Business(Protocol):
     """What a cancel means to whoever the jobs work for."""
 
-    async def cancel_document(
-        self, tenant_id: int | None, knowledge_id: str
-    ) -> tuple[Belonging, Sequence[ScopeCancel]]:
-        """Cancel the parse of a document of this tenant, None: of whatever tenant, with its jobs; return whose it is, and
-        what became of those jobs, as far as the queue was told already. Raises StoreUnavailable.
+    async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> tuple[Belonging, Stopped]:
+        """Cancel the parse of a document of this tenant, None: of whatever tenant, with its jobs; return whose it is.
+
+        Raises StoreUnavailable.
         """
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:

@@ -26,6 +26,7 @@ COMPOSING = {
         "desk",
         "housekeeping",
         "lanes",
+        "lives",
         "overseeing",
         "services",
         "sweeping",
