@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from consumers.knowledge import ids, leftovers, stillness
-from consumers.knowledge.housekeeping import Verdict, Why, decide
+from consumers.knowledge.housekeeping import Standing, Verdict, Why, decide
 from consumers.knowledge.leftovers import Unsummarised
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.stillness import Still
@@ -19,7 +19,7 @@ from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDel
 from contracts.topology import QUEUES
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable
-from pipeline.store import now_ms
+from pipeline.store import batches, now_ms
 from pipeline.store.pending_ops import Backlog
 
 SUMMARY_MS: Final = 3_600_000
@@ -73,6 +73,7 @@ class Sweep:
         self._now = now_ms()
         self._cutoff = self._now - round(self._threshold_s * 1000)
         self._under_way: set[str] | None = None
+        self._doomed: set[str] = set()
         self._away = False
         self._waiting_for_wiki: set[str] = set()
         self._swept = Swept()
@@ -99,32 +100,37 @@ class Sweep:
         return swept
 
     async def _documents(self) -> None:
-        place: stillness.Place | None = None
-        while self._goes_on():
+        async with self._database.read() as session:
+            found = await stillness.motionless(session, self._cutoff)
+        if found and (under_way := await self._scan()):  # a backlog has very many of them
+            for ident, (status, moved_at) in list(found.items()):
+                if ident in under_way and status is not ParseStatus.DELETING:
+                    del found[ident]
+                    self._put_off(Why.QUEUED, moved_at)
+        for some in batches(list(found)):
             async with self._database.read() as session:
-                documents = await stillness.standing_still(session, self._cutoff, place)
-            if not documents:
-                return
+                documents = await stillness.standing(session, some)
             for document in documents:
-                if self._goes_on():
-                    await self._see_to(document)
-            place = documents[-1].place
+                if not self._goes_on():
+                    return
+                await self._see_to(document)
+
+    def _put_off(self, why: Why, moved_at: int) -> None:
+        self._swept.deferred[why] += 1
+        if why is Why.QUEUED:
+            self._swept.queued_ms = max(self._swept.queued_ms, self._now - moved_at)
 
     async def _see_to(self, document: Still) -> None:
         standing = document.standing
         if standing.moved_at < self._cutoff and not standing.held:
-            standing = replace(
-                standing, queued=await self._queued(document), next_lost=await self._next_lost(document)
-            )
+            standing = await self._asked(document)
             document = replace(document, standing=standing)
         verdict, why = decide(standing, self._cutoff)
         match verdict:
             case Verdict.DEFER:
-                self._swept.deferred[why] += 1
-                if why is Why.QUEUED:
-                    self._swept.queued_ms = max(self._swept.queued_ms, self._now - standing.moved_at)
+                self._put_off(why, standing.moved_at)
             case Verdict.REARM:
-                self._swept.deferred[why] += 1
+                self._put_off(why, standing.moved_at)
                 self._waiting_for_wiki.add(document.kb_id)
             case _:
                 await self._do(verdict, why, document)
@@ -134,8 +140,8 @@ class Sweep:
         if not self._dry:
             try:
                 message = await self._act(verdict, document)
-            except StoreUnavailable:
-                self._away = True
+            except StoreUnavailable as error:
+                self._lost_sight(error)
                 self._swept.deferred[Why.UNKNOWN] += 1
                 return
             if not message:
@@ -155,28 +161,50 @@ class Sweep:
                 return await stillness.give_up_deleting(session, document, self._threshold_s)
             return await stillness.give_up(session, self._index, document, self._threshold_s)
 
-    async def _queued(self, document: Still) -> bool | None:
-        """Whether a document has work before it; None where that cannot be told, for it and all that come after it."""
-        if self._away:
-            return None
+    async def _asked(self, document: Still) -> Standing:
+        """Return how a document stands, with what the queue knows of it."""
+        standing = document.standing
+        waiting = await self._scan()
+        if waiting is None:
+            return standing
+        parted = standing.status is ParseStatus.PROCESSING and standing.parsed and not standing.slots
         try:
-            if self._under_way is None:  # what ends between the two looks is among the dead
-                self._under_way = await self._inspector.queued_ids("knowledge") | await self._dying()
-            if document.standing.status is ParseStatus.DELETING:
-                return await self._is_deleted(document)
-            return document.id in self._under_way or await self._inspector.has_queued(
-                "knowledge", document.id
-            )
+            queued = document.id in self._doomed or await self._has_work(document)
+            lost = parted and not queued and await self._is_unheard_of(document)
         except StoreUnavailable as error:
-            self._away = True
-            log.warning("the queue cannot be asked, nobody is taken for stuck", error=str(error))
-            return None
+            self._lost_sight(error)
+            return standing
+        return replace(standing, queued=queued, next_lost=lost)
 
-    async def _is_deleted(self, document: Still) -> bool:
+    async def _has_work(self, document: Still) -> bool:
+        if document.standing.status is not ParseStatus.DELETING:
+            return await self._inspector.has_queued("knowledge", document.id)
         of_it, of_base = {KnowledgeListDelete.spec.type}, {KnowledgeBaseDelete.spec.type}
         return await self._inspector.has_queued(
             "knowledge", document.id, of_it
         ) or await self._inspector.has_queued("knowledge_base", document.kb_id, of_base)
+
+    async def _is_unheard_of(self, document: Still) -> bool:
+        """Whether the queue has never heard of the post-processing of a document."""
+        (state,) = await self._broker.states([ids.postprocess_job(document.id, document.attempt)])
+        return state is None
+
+    async def _scan(self) -> set[str] | None:
+        """Return the documents that have work before them, as they were once in this sweep; None where that cannot be told,
+        for all that come after, too.
+        """
+        if self._under_way is None and not self._away:
+            try:
+                self._under_way = await self._inspector.queued_ids("knowledge")
+                self._doomed = await self._dying()  # after that: what ended in between is among the dead
+            except StoreUnavailable as error:
+                self._lost_sight(error)
+        return None if self._away else self._under_way
+
+    def _lost_sight(self, error: StoreUnavailable) -> None:
+        if not self._away:
+            log.warning("not everything can be asked: what is left is put off", error=str(error))
+        self._away = True
 
     async def _dying(self) -> set[str]:
         """Return the documents of jobs that died and whose final-failure hook is yet to come."""
@@ -187,22 +215,10 @@ class Sweep:
         for letter in letters:
             try:
                 said = json.loads(letter.record.get("data", ""))
-                found |= {said.get("knowledge_id", ""), *said.get("knowledge_ids", ())}
+                found |= {said.get("knowledge_id", ""), *(said.get("knowledge_ids") or ())}
             except (ValueError, TypeError, AttributeError):  # poison has no document
                 continue
         return found
-
-    async def _next_lost(self, document: Still) -> bool:
-        """Whether all parts of a document are through and the queue has never heard of its post-processing."""
-        standing = document.standing
-        if self._away or standing.status is not ParseStatus.PROCESSING or standing.slots:
-            return False
-        try:
-            (state,) = await self._broker.states([ids.postprocess_job(document.id, document.attempt)])
-        except StoreUnavailable:
-            self._away = True
-            return False
-        return state is None
 
     async def _wikis(self) -> None:
         """Tell each wiki that is waited for long, once a threshold, that it has work."""
@@ -217,8 +233,8 @@ class Sweep:
                 told = await tell_wiki(
                     self._pipeline, self._outbox, backlog, backlog.oldest, times, dry=self._dry
                 )
-            except StoreUnavailable:
-                self._away = True
+            except StoreUnavailable as error:
+                self._lost_sight(error)
             else:
                 self._swept.wikis += told
 
@@ -242,8 +258,8 @@ class Sweep:
                     if not await leftovers.give_up_summary(session, one):
                         return
                 log.warning("its summary was lost", document=one.id, was=one.status.value)
-        except StoreUnavailable:
-            self._away = True
+        except StoreUnavailable as error:
+            self._lost_sight(error)
             return
         self._swept.deeds.append(Deed(one.id, "fail_summary"))
 
@@ -279,7 +295,7 @@ async def tell_wiki(
         return False
     if not dry:
         async with outbox.transaction() as session:
-            await Outbox.add(session, job_id, await leftovers.trigger_of(session, backlog))
+            await leftovers.wake(session, backlog, job_id)
         log.warning(
             "a wiki is told that it has work", base=lane.scope_id, type=lane.task_type, waiting=backlog.count
         )

@@ -12,9 +12,10 @@ from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.tenants import deleted_tenants
+from consumers.knowledge.wiki_lane import trigger
 from contracts.knowledge import OPEN, ParseStatus, SpanStatus, SummaryStatus
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
-from pipeline.store import changed
+from pipeline.store import Outbox, changed
 from pipeline.store.pending_ops import Backlog, backlogs, delete_lane, delete_tenants, peek
 
 PAGE: Final = 200
@@ -75,7 +76,7 @@ async def unclosed(session: AsyncSession, cutoff: int) -> list[Unclosed]:
     query = (
         select(Span.knowledge_id, Span.attempt, Knowledge.error_message)
         .join(Knowledge, Knowledge.id == Span.knowledge_id)
-        .where(Span.status == SpanStatus.RUNNING, Span.updated_at < cutoff, over)
+        .where(Span.status == SpanStatus.RUNNING, Span.started_at < cutoff, Span.updated_at < cutoff, over)
         .distinct()
         .limit(PAGE)
     )
@@ -115,13 +116,17 @@ async def wiki_backlogs(session: AsyncSession) -> Sequence[Backlog]:
     return [one for one in found if one.lane.scope == BASE]
 
 
-async def trigger_of(session: AsyncSession, backlog: Backlog) -> WikiIngest | WikiFinalize:
-    """Return the job that tells a wiki that it has work, in the language of what waits."""
-    (job,) = [one for one in WIKI if one.spec.type == backlog.lane.task_type]
+async def wake(session: AsyncSession, backlog: Backlog, job_id: str) -> None:
+    """Tell a wiki that it has work, in the language of what waits."""
+    (kind,) = [one for one in WIKI if one.spec.type == backlog.lane.task_type]
     waiting = await peek(session, backlog.lane, 1)
     language = waiting[0].payload.get("language") if waiting else None
-    return job(
+    job = kind(
         tenant_id=backlog.tenant_id,
         knowledge_base_id=backlog.lane.scope_id,
         language=language if isinstance(language, str) else None,
     )
+    if isinstance(job, WikiIngest):
+        await trigger(session, job, job_id)
+    else:
+        await Outbox.add(session, job_id, job)

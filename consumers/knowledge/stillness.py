@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, exists, func, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
 from consumers.knowledge.documents import fail
 from consumers.knowledge.enrichments import fail_summary
 from consumers.knowledge.housekeeping import Standing, asked_again, left_out, stranded, stuck
+from consumers.knowledge.pending import INGEST, WIKI
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt, Ending
@@ -31,17 +32,11 @@ from contracts.knowledge import (
     Stage,
 )
 from contracts.payloads.maintenance import KnowledgeListDelete
-from contracts.payloads.wiki import WikiIngest
 from pipeline.store import Outbox, changed, now_ms
 from pipeline.store.pending_ops import waiting_keys
 
-PAGE: Final = 200
 DELETE_AGAIN: Final = "housekeeping.delete_again"
-WIKI_OP: Final = "ingest"
 NOTHING_TO_WAIT_FOR: Final = "there was nothing left to wait for"
-
-Place = tuple[int, str]
-"""Where a look at the documents goes on: `updated_at` and id of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +49,21 @@ class Still:
     attempt: int
     standing: Standing
 
-    @property
-    def place(self) -> Place:
-        """Where it stands among the others."""
-        return self.standing.updated_at, self.id
 
-
-async def standing_still(session: AsyncSession, cutoff: int, after: Place | None) -> list[Still]:
-    """Return documents that should move on by themselves and were not moved since `cutoff` (ms), the stillest first.
-
-    Whether one has a job in the queue is not known here.
+async def motionless(session: AsyncSession, cutoff: int) -> dict[str, tuple[ParseStatus, int]]:
+    """Return status and last move (ms) of the documents that should move on by themselves and have not since `cutoff`, by
+    id, the stillest first.
     """
+    found = (
+        select(Knowledge.id, Knowledge.parse_status, Knowledge.updated_at)
+        .where(Knowledge.parse_status.in_({*OPEN, ParseStatus.DELETING}), Knowledge.updated_at < cutoff)
+        .order_by(Knowledge.updated_at, Knowledge.id)
+    )
+    return {row.id: (row.parse_status, row.updated_at) for row in await session.execute(found)}
+
+
+async def standing(session: AsyncSession, knowledge_ids: Sequence[str]) -> list[Still]:
+    """Return how these documents stand now. Whether one has a job in the queue is not known here."""
     of_it = Span.knowledge_id == Knowledge.id
     query = (
         select(Knowledge.id, Knowledge.tenant_id, Knowledge.knowledge_base_id, Knowledge.attempt)
@@ -80,14 +79,11 @@ async def standing_still(session: AsyncSession, cutoff: int, after: Place | None
             .scalar_subquery()
             .label("slots"),
         )
-        .where(Knowledge.parse_status.in_({*OPEN, ParseStatus.DELETING}), Knowledge.updated_at < cutoff)
+        .where(Knowledge.id.in_(knowledge_ids), Knowledge.parse_status.in_({*OPEN, ParseStatus.DELETING}))
         .order_by(Knowledge.updated_at, Knowledge.id)
-        .limit(PAGE)
     )
-    if after is not None:
-        query = query.where(tuple_(Knowledge.updated_at, Knowledge.id) > tuple_(*after))
     rows = (await session.execute(query)).all()
-    held = await waiting_keys(session, WikiIngest.spec.type, WIKI_OP, [row.id for row in rows])
+    held = await waiting_keys(session, WIKI, INGEST, [row.id for row in rows])
     return [_read(row, held=row.id in held) for row in rows]
 
 

@@ -1,9 +1,11 @@
 """Documents that got stuck are put into order, and none that moves, waits or cannot be told of is touched."""
 
+import asyncio
 import re
+from contextlib import ExitStack
 
 import pytest
-from consumers.knowledge import ids, stillness
+from consumers.knowledge import ids
 from consumers.knowledge.contents import store_parsed
 from consumers.knowledge.housekeeping import Why
 from consumers.knowledge.pending import add_if_active
@@ -11,6 +13,7 @@ from consumers.knowledge.slots import finish_slot
 from contracts.knowledge import OPEN, ParseStatus, Stage, SummaryStatus
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.wiki import WikiIngest
+from pipeline.store import rows
 
 from tests.support.hand import Hand
 from tests.support.house import HOUR_S, LONG_S, PLACES, open_house
@@ -221,6 +224,26 @@ async def test_an_outage_of_the_queue_never_fails_documents(house, status):
     assert await house.library.status(document.id) is status
 
 
+@pytest.mark.parametrize("asks", [1, 2])
+async def test_an_outage_that_begins_while_it_is_asked_never_fails_a_document(house, asks, monkeypatch):
+    library, document = house.library, await house.document(PROCESSING)
+    await library.do(store_parsed, library.index, document.id, document.attempt, parsed("a"))
+    await house.lose_jobs()
+    await house.age()
+    answers = house.pipeline.inspector.has_queued
+    with ExitStack() as outage:
+
+        async def and_then_it_is_away(*args):
+            found = await answers(*args) if asks > 1 else None
+            outage.enter_context(house.backend.faults.away())
+            return await answers(*args) if asks == 1 else found
+
+        monkeypatch.setattr(house.pipeline.inspector, "has_queued", and_then_it_is_away)
+        swept = await house.looks()
+    assert (swept.deeds, dict(swept.deferred)) == ([], {Why.UNKNOWN: 1})
+    assert await library.status(document.id) is PROCESSING
+
+
 async def test_what_would_be_done_is_told_and_not_done(house):
     document = await house.document(PENDING)
     await house.lose_jobs()
@@ -230,11 +253,33 @@ async def test_what_would_be_done_is_told_and_not_done(house):
     assert await house.library.status(document.id) is PENDING
 
 
-async def test_many_documents_are_looked_at_a_page_at_a_time(house, monkeypatch):
-    monkeypatch.setattr(stillness, "PAGE", 2)
+async def test_many_documents_are_looked_at_some_at_a_time(house, monkeypatch):
+    monkeypatch.setattr(rows, "BATCH", 2)
     documents = [await house.document(PENDING, f"doc{n}") for n in range(5)]
     await house.lose_jobs()
     await house.age()
     assert len((await house.sweep()).deeds) == 5
     for document in documents:
         assert await house.library.status(document.id) is ParseStatus.FAILED
+
+
+async def test_two_sweeps_and_the_last_jobs_of_documents_at_once_end_each_document_once(house):
+    library = house.library
+    documents = [await house.document(FINALIZING, f"doc{n}") for n in range(12)]
+    lost = [await house.document(PENDING, f"lost{n}") for n in range(6)]
+    slots = await library.rows("SELECT id, knowledge_id, attempt FROM slots")
+    await house.lose_jobs()
+    await house.age()
+    finishing = [library.do(finish_slot, *slot) for slot in slots[::2]]
+    one, other, *_ = await asyncio.gather(house.looks(), house.looks(), *finishing)
+    while await library.rows(
+        "SELECT 1 FROM slots LIMIT 1"
+    ):  # what moved meanwhile was left to the next sweep
+        await house.age()
+        await house.looks()
+    failed = [deed.document for swept in (one, other) for deed in swept.deeds if deed.verdict == "fail"]
+    assert sorted(failed) == sorted(document.id for document in lost)
+    assert {await library.status(document.id) for document in documents} == {ParseStatus.COMPLETED}
+    assert await library.rows("SELECT count(*) FROM knowledge_processing_spans WHERE status = 'running'") == [
+        (0,)
+    ]

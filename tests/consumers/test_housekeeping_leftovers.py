@@ -11,6 +11,7 @@ from consumers.knowledge.pending import add_if_active
 from consumers.knowledge.tables import KnowledgeBase, Slot
 from consumers.knowledge.tenants import delete_tenant
 from contracts.knowledge import ParseStatus, SlotKind, Stage, SummaryStatus
+from contracts.outcomes import Skip
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
 from pipeline.errors import StoreUnavailable
@@ -238,3 +239,12 @@ async def test_a_slot_that_was_opened_for_the_wiki_is_no_reason_to_wait_for_ever
     done = await library.document(document.id)
     assert done.parse_status is COMPLETED
     assert "the wiki" in done.warnings[0]
+
+
+async def test_a_removal_whose_death_is_not_told_yet_is_left_to_its_hook(house):
+    document = await deleted(house)
+    await Hand(house.pipeline.broker).run(Skip("no use"), queue="low")
+    assert await house.pipeline.broker.dead_letters(["low"], 1)
+    await house.age()
+    assert dict((await house.sweep()).deferred) == {Why.QUEUED: 1}
+    assert await house.library.status(document.id) is DELETING
