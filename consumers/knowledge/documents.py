@@ -21,6 +21,7 @@ from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.spans import Attempt, current_root
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.wiki_lane import retract
 from contracts.identity import new_id
 from contracts.knowledge import HOPELESS, STOPPED, ParseStatus, SpanCode, Stage, SummaryStatus, sources
 from contracts.payloads.documents import DocumentProcess
@@ -263,8 +264,7 @@ async def fail(
     `message` is one sentence for a person, cut to 8 KB; `code` is for the timeline, by default that of the stage.
     False if the attempt was not there to be failed.
     """
-    moved = await changed(
-        session,
+    moved = await session.execute(
         update(Knowledge)
         .where(Knowledge.id == knowledge_id, Knowledge.attempt == attempt)
         .where(Knowledge.parse_status.in_(sources("fail")))
@@ -278,14 +278,19 @@ async def fail(
             summary_method="",
             error_message=cut(message),
             updated_at=now_ms(),
-        ),
+        )
+        .returning(Knowledge.tenant_id, Knowledge.knowledge_base_id),
+        execution_options={"synchronize_session": False},
     )
-    if moved:
-        await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
-        await drop_contents(session, index, knowledge_id)
-        spans = Attempt(session, knowledge_id, attempt)
-        await (spans.stall(message) if code is SpanCode.TASK_STALLED else spans.fail(message, code))
-    return bool(moved)
+    row = moved.one_or_none()
+    if row is None:
+        return False
+    await session.execute(delete(Slot).where(Slot.knowledge_id == knowledge_id))
+    await drop_contents(session, index, knowledge_id)
+    await retract(session, row.tenant_id, row.knowledge_base_id, knowledge_id)
+    spans = Attempt(session, knowledge_id, attempt)
+    await (spans.stall(message) if code is SpanCode.TASK_STALLED else spans.fail(message, code))
+    return True
 
 
 async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
@@ -302,13 +307,14 @@ async def cancel(session: AsyncSession, knowledge_id: str) -> bool:
             error_message=CANCELLED,
             updated_at=now_ms(),
         )
-        .returning(Knowledge.knowledge_base_id, Knowledge.attempt),
+        .returning(Knowledge.tenant_id, Knowledge.knowledge_base_id, Knowledge.attempt),
         execution_options={"synchronize_session": False},
     )
     row = moved.one_or_none()
     if row is None:
         return False
     await abandon(session, row.knowledge_base_id, knowledge_id, row.attempt)
+    await retract(session, row.tenant_id, row.knowledge_base_id, knowledge_id)
     return True
 
 

@@ -165,6 +165,7 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
         execution_options={"synchronize_session": False},
     )
     await abandon(session, row.knowledge_base_id, row.id, row.attempt)
+    await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
     await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
 

@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
-from consumers.knowledge.documents import fail
+from consumers.knowledge.documents import cancel, fail, register
 from consumers.knowledge.knowledge_bases import change_settings
+from consumers.knowledge.lifecycle import delete
+from consumers.knowledge.removal import remove
 from consumers.knowledge.tenants import delete_tenant
-from consumers.knowledge.wiki_lane import ingest_lane, retract
+from consumers.knowledge.wiki_lane import ingest_lane
 from consumers.knowledge.wiki_mapping import map_document
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
@@ -16,6 +18,7 @@ from pipeline.store import now_ms, pending_ops
 
 from tests.support.backends import BACKENDS
 from tests.support.databases import POSTGRES, migrated
+from tests.support.library import file
 from tests.support.waiting import wait_until
 from tests.support.wiki import HANDLERS, LEASE, POOL, QUEUE, TENANT, changed, open_wiki
 
@@ -37,6 +40,14 @@ async def world(request, tmp_path):
                 yield opened
     finally:
         await backend.close()
+
+
+async def failed(session, world, again):
+    return await fail(session, world.services.search, again.knowledge_id, again.attempt, "given up")
+
+
+async def cancelled(session, _world, again):
+    return await cancel(session, again.knowledge_id)
 
 
 async def three(world):
@@ -117,20 +128,52 @@ async def test_a_changed_document_takes_back_what_it_said(world):
     assert "leases.md" not in pages.get("job-lease", "")
 
 
-async def test_a_document_that_failed_is_taken_out_of_the_pages(world):
+async def test_a_deleted_document_is_taken_out_of_the_pages(world):
     places = await three(world)
     async with world.working():
         await world.settled()
-        for ident, attempt in places[1:]:
-            async with world.services.outbox.transaction() as session:
-                await fail(session, world.services.search, ident, attempt, "given up")
-        ident, _ = places[2]
+        cut = await world.services.outbox.choose_cut()
         async with world.services.outbox.transaction() as session:
-            await retract(session, TENANT, world.kb.id, ident)
+            await delete(session, TENANT, [places[2][0]], cut)
+        await world.settled()
+        assert not [slug for slug in await world.pages() if slug.startswith("leases-")]
+        assert "Without a Job Lease" not in "".join((await world.pages()).values())
+        async for _ in remove(
+            world.services.database, world.services.search, world.services.files, places[2][0]
+        ):
+            pass
+        await world.settled()
+    assert "wiki:leases" not in "".join((await world.pages()).values())
+    assert (
+        await world.rows("SELECT slug FROM wiki_page_sources WHERE knowledge_id = :id", id=places[2][0]) == []
+    )
+
+
+@pytest.mark.parametrize("stop", [failed, cancelled], ids=["failed", "cancelled"])
+async def test_what_a_stopped_attempt_would_have_renewed_is_taken_out_of_the_pages(world, stop):
+    places = await three(world)
+    async with world.working():
+        await world.settled()
+        async with world.services.outbox.transaction() as session:
+            again = await register(session, world.kb, file("/notes/leases.md", "other content"))
+        async with world.services.outbox.transaction() as session:
+            assert await stop(session, world, again)
         await world.settled()
     pages = await world.pages()
     assert not [slug for slug in pages if slug.startswith("leases-")]
-    assert "wiki:leases" not in "".join(pages.values())
+    assert places[2][0] == again.knowledge_id
+
+
+async def test_a_folder_in_which_nothing_lies_any_more_goes(world):
+    place = await world.write("pools", POOL)
+    async with world.working():
+        await world.settled()
+        assert await world.rows("SELECT path FROM wiki_folders") == [("notes",)]
+        async with world.services.outbox.transaction() as session:
+            await delete(session, TENANT, [place[0]], await world.services.outbox.choose_cut())
+        await world.settled()
+    assert await world.rows("SELECT path FROM wiki_folders") == []
+    assert await world.pages() == {}
 
 
 async def test_a_base_or_tenant_that_is_gone_costs_nothing(world):
@@ -275,7 +318,8 @@ async def test_an_operation_that_is_taken_back_meanwhile_writes_nothing(world, m
         mapped = await map_document(database, embedder, due)
         if due.knowledge_id == places[2][0]:
             async with world.services.outbox.transaction() as session:
-                await fail(session, world.services.search, *places[2], "given up")
+                ident, attempt = places[2]
+                await fail(session, world.services.search, ident, attempt, "given up")
                 await pending_ops.delete_key(session, ingest_lane(world.kb.id), places[2][0])
         return mapped
 

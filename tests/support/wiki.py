@@ -52,7 +52,8 @@ class Hashed:
             [[1 + sum(map(ord, one[at::8])) % 97 for at in range(8)] for one in texts], np.float32
         )
         rows = rows.reshape(len(texts), 8)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit
 
 
 @dataclass
