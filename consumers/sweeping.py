@@ -19,9 +19,10 @@ from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDel
 from contracts.topology import QUEUES
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable
-from pipeline.store import batches, now_ms
+from pipeline.store import audit, batches, dead_letters, now_ms
 from pipeline.store.pending_ops import Backlog
 
+DAY_MS: Final = 86_400_000
 SUMMARY_MS: Final = 3_600_000
 DEATHS: Final = 1_000
 """How many deaths that nobody has dealt with yet are looked through."""
@@ -41,7 +42,7 @@ class Deed:
 @dataclass(slots=True)
 class Swept:
     """What a sweep came to. `deferred` counts by reason what was left alone; `queued_ms` is how long the oldest of those
-    that wait in the queue has not moved.
+    that wait in the queue has not moved; `forgotten` counts rows whose time is over.
     """
 
     deeds: list[Deed] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Swept:
     wikis: int = 0
     attempts_closed: int = 0
     slots_closed: int = 0
+    forgotten: int = 0
 
 
 class Sweep:
@@ -84,6 +86,7 @@ class Sweep:
         await self._wikis()
         await self._summaries()
         await self._leftovers()
+        await self._old_rows()
         swept = self._swept
         if queued := swept.deferred[Why.QUEUED]:
             log.info(Why.QUEUED.value, documents=queued, oldest_s=swept.queued_ms // 1000)
@@ -96,6 +99,7 @@ class Sweep:
             wikis=swept.wikis,
             attempts_closed=swept.attempts_closed,
             slots_closed=swept.slots_closed,
+            forgotten=swept.forgotten,
         )
         return swept
 
@@ -279,6 +283,19 @@ class Sweep:
             if slots:
                 async with self._outbox.transaction() as session:
                     await leftovers.close_slots(session, slots)
+
+    async def _old_rows(self) -> None:
+        """Forget deaths and deeds whose time is over."""
+        settings = self._pipeline.settings
+        for prune, days in (
+            (dead_letters.prune, settings.archived_retention_days),
+            (audit.prune, settings.audit_retention_days),
+        ):
+            gone = 1
+            while gone and self._goes_on() and not self._dry:
+                async with self._outbox.transaction() as session:
+                    gone = await prune(session, self._now - round(days * DAY_MS))
+                self._swept.forgotten += gone
 
 
 async def tell_wiki(

@@ -74,7 +74,10 @@ class Settings(BaseSettings):
         None, description="wait between failed attempts; unset: exponential on Redis, linear in Lite"
     )
     cancelled_retention_s: float = Field(3600.0, ge=0, description="how long cancelled jobs can be seen")
-    archived_retention_days: float = Field(90.0, gt=0, description="how long archived jobs are kept")
+    archived_retention_days: float = Field(
+        90.0, gt=0, description="how long archived jobs and the rows of dead letters are kept"
+    )
+    audit_retention_days: float = Field(365.0, gt=0, description="how long it is kept who did what")
     archived_max: int = Field(
         10_000, ge=1, description="archived jobs kept of the queues of a home; the newest stay"
     )

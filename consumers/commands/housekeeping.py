@@ -62,6 +62,7 @@ def _sentences(swept: Swept) -> list[str]:
         "wikis told that they have work": swept.wikis,
         "attempts with open spans": swept.attempts_closed,
         "slots of ended documents": swept.slots_closed,
+        "dead letters and audit entries whose time was over": swept.forgotten,
     }
     found += [f"{what}: {count}" for what, count in counts.items() if count]
     return found or ([] if swept.deeds else ["nothing is stuck"])

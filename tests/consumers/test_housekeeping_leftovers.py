@@ -15,7 +15,9 @@ from contracts.outcomes import Skip
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
 from pipeline.errors import StoreUnavailable
-from pipeline.store import now_ms
+from pipeline.store import audit, now_ms
+from pipeline.store.tables import task_dead_letters
+from pipeline.store.tables_people import audit_logs
 from sqlalchemy import update
 
 from consumers import maintenance
@@ -248,3 +250,24 @@ async def test_a_removal_whose_death_is_not_told_yet_is_left_to_its_hook(house):
     await house.age()
     assert dict((await house.sweep()).deferred) == {Why.QUEUED: 1}
     assert await house.library.status(document.id) is DELETING
+
+
+async def test_deaths_and_deeds_are_forgotten_when_their_time_is_over(house):
+    library, day_ms = house.library, 86_400_000
+    letter = {"tenant_id": 7, "task_type": "t", "scope": "tenant", "scope_id": "7", "related_id": ""}
+    letter |= {"reason": "skip", "payload": "{}", "last_error": "", "fail_count": 1}
+
+    async def write(session):
+        for number, days in enumerate((89, 91, 92)):
+            row = {**letter, "death_id": f"j:{number}", "failed_at": now_ms() - days * day_ms}
+            await session.execute(task_dead_letters.insert(), [row])
+        for days in (366, 364):
+            await audit.write(session, audit.Deed(action=f"{days}", actor_user_id="a", actor_role="r"))
+            old = update(audit_logs).where(audit_logs.c.action == f"{days}")
+            await session.execute(old.values(created_at=now_ms() - days * day_ms))
+
+    await library.do(write)
+    assert (await house.sweep(dry=True)).forgotten == 0
+    assert (await house.sweep()).forgotten == 3
+    assert await library.rows("SELECT death_id FROM task_dead_letters") == [("j:0",)]
+    assert await library.rows("SELECT action FROM audit_logs") == [("364",)]
