@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,22 +114,17 @@ async def end_session(session: AsyncSession, token: str) -> None:
     await session.execute(delete(admin_sessions).where(admin_sessions.c.digest == _digest(token)))
 
 
-async def failures(session: AsyncSession, who: str) -> int:
-    """Return how often a sign-in failed of late, by this name or from this address."""
-    query = select(sign_in_failures.c.failures).where(
-        sign_in_failures.c.who == who[:160], sign_in_failures.c.since > now_ms() - WINDOW_MS
-    )
-    return await session.scalar(query) or 0
-
-
-async def note_failure(session: AsyncSession, *whose: str) -> None:
-    """Count a sign-in that failed. Forgets what is long ago."""
+async def note_failure(session: AsyncSession, *whose: str) -> Mapping[str, int]:
+    """Count a sign-in that failed; return how many did by now of each. Forgets what is long ago."""
     now = now_ms()
     await session.execute(delete(sign_in_failures).where(sign_in_failures.c.since <= now - WINDOW_MS))
-    for who in sorted({who[:160] for who in whose}):
-        if not await insert_one(session, sign_in_failures, {"who": who, "failures": 1, "since": now}):
-            more = {"failures": sign_in_failures.c.failures + 1}
-            await session.execute(update(sign_in_failures).where(sign_in_failures.c.who == who).values(more))
+    counted, rows = {}, sign_in_failures.c
+    for who in sorted(whose):
+        counted[who] = 1
+        if not await insert_one(session, sign_in_failures, {"who": who[:160], "failures": 1, "since": now}):
+            more = update(sign_in_failures).where(rows.who == who[:160]).values(failures=rows.failures + 1)
+            counted[who] = await session.scalar(more.returning(rows.failures)) or 1
+    return counted
 
 
 async def forgive(session: AsyncSession, *whose: str) -> None:

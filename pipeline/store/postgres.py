@@ -107,11 +107,13 @@ class PostgresServer:
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StoreUnavailable(f"{self.name} does not let us in: {self._said(error)}") from error
 
-    def _heard(self, context: ExceptionContext) -> StoreUnavailable | None:
-        """A driver's timeout and a broken socket come as what they are, not as errors of a database."""
+    def _heard(self, context: ExceptionContext) -> Exception | None:
+        """A driver's timeout and a broken socket come as what they are, not as errors of a database; and a text that is none
+        is what it is on SQLite.
+        """
         error = context.original_exception
         if not isinstance(error, OSError):  # TimeoutError is one
-            return None
+            return _no_text(error)
         context.is_disconnect = True
         return StoreUnavailable(f"{self.name} does not answer: {self._said(error)}")
 
@@ -153,6 +155,12 @@ def session_settings(url: URL, busy_s: float, statement_s: float) -> Mapping[str
 def _outdated(error: DBAPIError) -> bool:
     """Whether a migration has changed what a prepared statement was about; the next time it is prepared anew."""
     return type(error.orig).__name__ == "InvalidCachedStatementError"
+
+
+def _no_text(error: BaseException | None) -> UnicodeEncodeError | None:
+    while error is not None and not isinstance(error, UnicodeEncodeError):
+        error = error.__cause__
+    return error
 
 
 def _refuse_closed(connection: DBAPIConnection, _record: object, _proxy: object) -> None:

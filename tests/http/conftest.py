@@ -19,6 +19,7 @@ from pipeline.store.keys import Capability
 from pipeline.store.ledger import SqlLedger
 
 from tests.support.backends import BACKENDS
+from tests.support.databases import migrated
 from tests.support.hand import Hand
 
 
@@ -30,12 +31,15 @@ async def calling(pipeline, database) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+@pytest.fixture(params=[*BACKENDS, pytest.param("redis-postgres", marks=pytest.mark.postgres)])
 async def pipeline(request, tmp_path) -> AsyncIterator[Pipeline]:
-    backend = request.param(tmp_path)
+    queue, _, database = request.param.partition("-")
+    backend = BACKENDS[queue](tmp_path)
     try:
-        async with Pipeline.open(**backend.settings()) as opened:
-            yield opened
+        with migrated(database or "sqlite", tmp_path) as url:
+            where = url.render_as_string(hide_password=False)
+            async with Pipeline.open(**backend.settings(), database_url=where) as opened:
+                yield opened
     finally:
         await backend.close()
 

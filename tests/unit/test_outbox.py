@@ -10,8 +10,8 @@ from pipeline.client import Producer
 from pipeline.config import Settings
 from pipeline.errors import ConfigurationError, StoreUnavailable
 from pipeline.store import Database, Outbox
-from pipeline.store.tables import metadata, outbox
-from sqlalchemy import create_engine, select, update
+from pipeline.store.tables import outbox
+from sqlalchemy import select, update
 
 from tests.support.lite_backend import Lite
 
@@ -19,8 +19,8 @@ from tests.support.lite_backend import Lite
 class World:
     """An outbox and the real queue behind it, whose requests and replies can be lost."""
 
-    def __init__(self, folder, backend, broker):
-        self.url = f"sqlite:///{folder / 'ledger.db'}"
+    def __init__(self, url, backend, broker):
+        self.url = url
         self.faults, self.broker = backend.faults, broker
         self.producer = Producer(broker, Settings(max_payload_kb=1))
         self.database = Database.open(self.url)
@@ -46,12 +46,9 @@ def payload(text="k", **fields):
 
 
 @pytest.fixture
-async def world(tmp_path):
-    engine = create_engine(f"sqlite:///{tmp_path / 'ledger.db'}")
-    metadata.create_all(engine)
-    engine.dispose()
+async def world(tmp_path, database_url):
     backend = Lite(tmp_path)
-    made = World(tmp_path, backend, await backend.open())
+    made = World(database_url, backend, await backend.open())
     yield made
     await made.database.close()
     await backend.close()

@@ -7,8 +7,8 @@ from contracts.states import ArchiveReason
 from pipeline.broker import DeadLetter
 from pipeline.store import Database, SqlLedger, dead_letters
 from pipeline.store.ledger import letter_row
-from pipeline.store.tables import metadata, task_dead_letters
-from sqlalchemy import create_engine, select
+from pipeline.store.tables import task_dead_letters
+from sqlalchemy import select
 
 
 def letter(number=1, data='{"tenant_id": 7}', opts="{}", **fields):
@@ -25,12 +25,8 @@ def letter(number=1, data='{"tenant_id": 7}', opts="{}", **fields):
 
 
 @pytest.fixture
-async def database(tmp_path):
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    engine = create_engine(url)
-    metadata.create_all(engine)
-    engine.dispose()
-    opened = Database.open(url)
+async def database(database_url):
+    opened = Database.open(database_url)
     yield opened
     await opened.close()
 
