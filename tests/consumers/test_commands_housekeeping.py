@@ -6,6 +6,7 @@ import signal
 from functools import partial
 
 import pytest
+from consumers.housekeeping import LEASE_S
 from consumers.knowledge.lifecycle import delete
 from consumers.knowledge.pending import add_if_active
 from contracts.knowledge import ParseStatus
@@ -105,3 +106,36 @@ async def test_a_restart_heals_what_was_left(house, tmp_path):
         assert len([line for line in lines if document.id in line]) == 1, "one line a document"
     assert len([line for line in lines if '"event": "swept"' in line]) == 1
     assert "has stopped" in log.read_text()
+
+
+@pytest.mark.timeout(180)
+async def test_where_the_leader_is_killed_in_the_midst_of_a_sweep_another_ends_it_within_the_lease(house):
+    if house.proxy is None:
+        pytest.skip(
+            "once is enough of what takes a minute: on servers, where leaders are on several machines"
+        )
+    documents = [await house.document(ParseStatus.PENDING, f"doc{number}") for number in range(200)]
+    await house.lose_jobs()
+    await house.age()
+
+    async def failed():
+        found = "SELECT count(*) FROM knowledges WHERE parse_status = 'failed'"
+        return (await house.library.rows(found))[0][0]
+
+    leader = start_streamlane("scheduler", **place(house))
+    try:
+        await wait_until(failed, describe="the sweep has begun", timeout=60, longest_pause=0.01)
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL)
+        leader.wait()
+    assert await failed() < len(documents), "it was killed in the midst of it"
+    other = start_streamlane("scheduler", **place(house))
+    try:
+
+        async def all_failed():
+            return await failed() == len(documents)
+
+        await wait_until(all_failed, describe="another has ended it", timeout=LEASE_S + 30)
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()

@@ -5,12 +5,16 @@ from contextlib import AsyncExitStack, ExitStack, suppress
 
 import pytest
 from consumers.knowledge.housekeeping import Why
+from consumers.knowledge.lifecycle import delete
 from contracts.knowledge import ParseStatus
+from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
 from pipeline.looper import Looper
 
 from tests.support.house import PLACES, open_house
+from tests.support.library import Killed
+from tests.support.library_work import killed_at
 from tests.support.waiting import wait_until
 
 PENDING, FAILED = ParseStatus.PENDING, ParseStatus.FAILED
@@ -188,3 +192,36 @@ async def test_stopping_does_not_wait_for_a_sweep_that_hangs(house):
     async with asyncio.timeout(10):
         await looper.stop()
     assert await house.pipeline.broker.lock("housekeeping", "another", 1000) is not None
+
+
+async def test_a_sweep_that_is_killed_at_any_statement_is_made_up_for_by_the_next(tmp_path):
+    async with open_house(tmp_path, ("lite", "sqlite")) as house:
+        library = house.library
+
+        async def left_behind(content):
+            await house.document(PENDING, f"pending{content}")
+            await house.document(ParseStatus.FINALIZING, f"finalizing{content}")
+            deleting = await house.document(PENDING, f"deleting{content}")
+            await library.do(delete, 7, [deleting.id], now_ms())
+            await house.lose_jobs()
+            await house.age()
+
+        await left_behind("")
+        with killed_at(0) as statements:
+            await house.looks()
+        states = "SELECT parse_status, count(*) FROM knowledges GROUP BY 1 ORDER BY 1"
+        once = await library.rows(states)
+        assert once == [("completed", 1), ("deleting", 1), ("failed", 1)]
+        for number in range(1, len(statements), 3):
+            await house.clear()
+            await left_behind(number)
+            with killed_at(number) as ran:
+                with suppress(Killed):
+                    await house.looks()
+                assert len(ran) == number, "it was killed"
+                await library.reopen()
+                house.reopen_outbox()
+                await house.looks()
+            assert await library.rows(states) == once, f"killed before statement {number}"
+            assert await library.rows("SELECT count(*) FROM slots") == [(0,)]
+            assert len(await house.waiting(KnowledgeListDelete)) == 1

@@ -140,6 +140,12 @@ class House:
                 file.execute(f"DELETE FROM {table}")
             file.commit()
 
+    async def clear(self) -> None:
+        """Forget every document, and every job."""
+        await self._run("DELETE FROM knowledges")
+        await self._run("DELETE FROM outbox")
+        await self.lose_jobs()
+
     async def set(self, document: Knowledge, **values: Any) -> None:
         async def set_(session: Any) -> None:
             await session.execute(update(Knowledge).where(Knowledge.id == document.id).values(**values))
