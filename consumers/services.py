@@ -14,6 +14,7 @@ from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.knowledge.stages import KeptEmbedder, Stages
+from consumers.settings import share
 from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.runtime import through
 from pipeline.store.ledger import SqlLedger
@@ -57,9 +58,8 @@ class Services:
 @asynccontextmanager
 async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
-    settings = pipeline.settings
-    database = await newest_database(settings)
-    search, files = search_of(database), files_of(settings)
+    database = await newest_database(pipeline.settings)
+    search, files = search_of(database), files_of(pipeline.settings)
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
@@ -68,7 +68,9 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         await database.close()
 
     try:
+        await share(pipeline, database)
         await refuse_another(pipeline, database)
+        settings = pipeline.settings
         yield Services(
             settings=settings,
             database=database,

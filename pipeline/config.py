@@ -14,13 +14,13 @@ from pipeline.errors import ConfigurationError
 
 PREFIX: Final = "STREAMLANE_"
 TEST_PREFIX: Final = "STREAMLANE_TEST_"
-
-
 REDIS_TIMEOUT_S: Final = 1800.0
 SHORTEST_STUCK_S: Final = 3600.0
 STUCK_MARGIN_S: Final = 600.0
 MAY_BE_EMPTY: Final = frozenset({"housekeeping_enabled"})
 """Settings that mean their default when they are set to nothing (facts 7.1)."""
+_LOCAL: Final = ("redis_", "database_", "data_dir", "namespace", "log_", "files_")
+"""Beginnings of the settings that each process is told where it starts."""
 
 
 class Settings(BaseSettings):
@@ -143,6 +143,35 @@ class Settings(BaseSettings):
     def read() -> "Settings":
         """Return the settings of this process. Raises ConfigurationError."""
         return load()
+
+    @classmethod
+    def storable(cls, name: str) -> bool:
+        """Whether a setting may be kept in the database: it must not be needed to find that, or the queue."""
+        return name in cls.model_fields and not name.startswith(_LOCAL)
+
+    @classmethod
+    def checked(cls, name: str, value: str) -> Any:
+        """Return a setting as a process will have it. Raises ConfigurationError: no such setting, or it cannot be this."""
+        if name not in cls.model_fields:
+            raise ConfigurationError(f"unknown setting {name!r}{_nearest(name, cls.model_fields)}")
+        if not cls.storable(name):
+            raise ConfigurationError(
+                f"{name} cannot be stored: set {cls.variable(name)} where the process starts"
+            )
+        return getattr(load(**{name: value}), name)
+
+    def resolved(self, stored: Mapping[str, str]) -> tuple["Settings", Mapping[str, str]]:
+        """Return these settings with those that are stored in their places, and, by name, what is wrong with the stored ones
+        that cannot be used: there the environment counts, or else the default.
+        """
+        usable: dict[str, Any] = {}
+        problems: dict[str, str] = {}
+        for name, value in stored.items():
+            try:
+                usable[name] = self.checked(name, value)
+            except ConfigurationError as error:
+                problems[name] = str(error)
+        return self.model_copy(update=usable), problems
 
     @property
     def timeout_s(self) -> float | None:

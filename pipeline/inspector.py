@@ -73,6 +73,10 @@ class Inspector:
         self._queued: dict[str, tuple[float, set[str]]] = {}
         self._scan = asyncio.Lock()
 
+    def configure(self, slots: Callable[[str], int]) -> None:
+        """From now on `slots` says how many jobs a pool runs at once in one process."""
+        self._slots = slots
+
     async def queues(self) -> list[QueueStat]:
         """Return one row a queue, in registry order."""
         return await self._broker.queue_stats()

@@ -60,6 +60,11 @@ class Pipeline(Producer):
         self.broker, self.settings, self.ledger = broker, settings, ledger
         self.inspector = Inspector(broker, settings.slots)
 
+    def configure(self, settings: Settings) -> None:
+        """Go on with these settings, before workers start."""
+        self.settings = self._settings = settings
+        self.inspector.configure(settings.slots)
+
     @classmethod
     @asynccontextmanager
     async def open(

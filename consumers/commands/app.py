@@ -45,6 +45,7 @@ app = typer.Typer(
     cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )  # fmt: skip
 keys = typer.Typer(no_args_is_help=True, help="Keys with which programs use the API.")
+settings = typer.Typer(no_args_is_help=True, help="Settings that are stored for all processes.")
 admins = typer.Typer(no_args_is_help=True, help="People who may sign in to the dashboard.")
 
 DAY_S: Final = 24 * 3600
@@ -209,6 +210,7 @@ def housekeeping(
 
 app.add_typer(operating)
 app.add_typer(keys, name="keys")
+app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")
 
 
@@ -283,3 +285,34 @@ def doctor(
     from consumers.commands.doctor import doctor
 
     run(doctor(as_json, adopting=adopt), as_json=as_json)
+
+
+SettingName = Annotated[str, typer.Argument(metavar="NAME", help="As `settings list` calls it.")]
+
+
+@settings.command("list")
+def list_settings(as_json: AsJson = False) -> None:
+    """List settings, and whether each is stored, from the environment, or the default."""
+    from consumers.commands.settings import list_settings
+
+    run(list_settings(as_json), as_json=as_json)
+
+
+@settings.command("set")
+def set_setting(
+    name: SettingName,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Wins over the environment.")],
+    as_json: AsJson = False,
+) -> None:
+    """Store a setting for all processes that start from now on."""
+    from consumers.commands.settings import set_setting
+
+    run(set_setting(name, value, as_json), as_json=as_json)
+
+
+@settings.command("unset")
+def unset_setting(name: SettingName, as_json: AsJson = False) -> None:
+    """Store a setting no longer."""
+    from consumers.commands.settings import unset_setting
+
+    run(unset_setting(name, as_json), as_json=as_json)

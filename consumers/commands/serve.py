@@ -3,6 +3,7 @@
 from consumers.api import FIRST_ADMIN, api_of, first_password, listening, stop_asked
 from consumers.commands.terminal import OK, say
 from consumers.database import open_database, refuse_another
+from consumers.settings import share
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS
 from pipeline import Database, Pipeline
@@ -37,6 +38,7 @@ async def api(host: str, port: int) -> int:
             Pipeline.open() as pipeline,
             open_database(pipeline.settings) as database,
         ):
+            await share(pipeline, database)
             await refuse_another(pipeline, database)
             async with listening(api_of(pipeline, database), host, port) as address:
                 await _introduce(address, database)

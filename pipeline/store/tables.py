@@ -19,6 +19,14 @@ database_identity: Final = Table(
     Column("id", String(32), primary_key=True),  # one row, made by the migration
 )
 
+system_settings: Final = Table(
+    "system_settings",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),  # as a person wrote it
+    Column("updated_at", BigInteger, nullable=False),
+)
+
 outbox: Final = Table(
     "outbox",
     metadata,

@@ -29,13 +29,14 @@ COMPOSING = {
         "lives",
         "overseeing",
         "services",
+        "settings",
         "sweeping",
     ]
 }
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 OPERATING = {
     f"consumers/commands/{name}.py"
-    for name in ["acting", "dead", "hurrying", "jobs", "operating", "queues", "wording"]
+    for name in ["acting", "dead", "hurrying", "jobs", "operating", "queues", "settings", "wording"]
 }
 OPERATED = {
     "pipeline.actions",

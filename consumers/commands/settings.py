@@ -1,0 +1,68 @@
+"""`streamlane settings`: what is stored for all processes, in the place of what each is told by its environment."""
+
+import os
+from collections.abc import Container
+
+from consumers.commands.terminal import FAILED, OK, complain, emit, out, table
+from consumers.database import open_database
+from pipeline import Settings
+from pipeline.store import settings as kept
+
+LATER = "processes that run have it when they start again"
+
+
+async def list_settings(as_json: bool) -> int:
+    """Print every setting, what it is, and where that comes from; return the exit code."""
+    told = Settings.read()
+    async with open_database(told) as database, database.read() as sql:
+        stored = await kept.stored(sql)
+    settings, problems = told.resolved(stored)
+    rows = [
+        (name, value, _source(name, stored, problems), problems.get(name, ""))
+        for name, value in settings.shown().items()
+    ]
+    rows += [
+        (name, stored[name], "unknown", problem)
+        for name, problem in problems.items()
+        if not Settings.storable(name)
+    ]
+    if as_json:
+        keys = ("name", "value", "source", "problem")
+        emit({"settings": [dict(zip(keys, row, strict=True)) for row in rows]})
+    else:
+        table(("setting", "value", "from", "problem"), rows)
+    return OK
+
+
+async def set_setting(name: str, value: str, as_json: bool) -> int:
+    """Store a setting. Raises ConfigurationError."""
+    found = Settings.checked(name, value)
+    async with open_database(Settings.read()) as database, database.transaction() as sql:
+        await kept.put(sql, name, value)
+    if as_json:
+        emit({"name": name, "value": found})
+    else:
+        out.print(f"{name} is {found}; {LATER}", markup=False)
+    return OK
+
+
+async def unset_setting(name: str, as_json: bool) -> int:
+    """Store a setting no longer."""
+    async with open_database(Settings.read()) as database, database.transaction() as sql:
+        removed = await kept.remove(sql, name)
+    if not removed:
+        complain(
+            f"{name} is not stored; `streamlane settings list` shows what is", "not_found", as_json=as_json
+        )
+        return FAILED
+    if as_json:
+        emit({"name": name, "removed": True})
+    else:
+        out.print(f"{name} comes from the environment again, or is the default; {LATER}", markup=False)
+    return OK
+
+
+def _source(name: str, stored: Container[str], problems: Container[str]) -> str:
+    if name in stored and name not in problems:
+        return "stored"
+    return "environment" if Settings.variable(name) in os.environ else "default"
