@@ -326,7 +326,7 @@ class Broker(Protocol):
         """Return what each queue did in each of the last hours (UTC), the present one last, in registry order."""
 
     async def obstacles(self, queue: str, job_id: str) -> Obstacles:
-        """Return what stands before a job of this queue that waits."""
+        """Return what stands before a job of this queue that waits, or that was given up and would run again."""
 
     async def children(self, parent_id: str, scope: Scope, limit: int) -> tuple[list[JobRecord], bool]:
         """Return at most `limit` jobs of a scope that have not ended and that `parent_id` enqueued, and whether there may

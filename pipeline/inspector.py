@@ -10,7 +10,7 @@ from contracts.options import check_count
 from contracts.states import TERMINAL, WAITING, JobState
 from contracts.topology import POOLS, weights
 from contracts.topology import queue as known_queue
-from pipeline.actions import Action, Done, Effect
+from pipeline.actions import Action, Done, Effect, allowed
 from pipeline.broker import Broker, CancelOutcome, ScopeCancel
 from pipeline.errors import ConfigurationError, JobNotFound, NotAllowed, StoreUnavailable
 from pipeline.reasons import Reason, reasons
@@ -113,6 +113,14 @@ class Inspector:
             return []
         found = await self._broker.obstacles(record.job.queue, record.job.id)
         return reasons(record, found, await self._broker.workers())
+
+    async def actions(self, record: JobRecord) -> tuple[Action, ...]:
+        """Return what may be done to a job: a dead one that a cancel covers does not run again."""
+        may = allowed(record)
+        if record.state is JobState.ARCHIVED and Action.RUN_NOW in may:
+            found = await self._broker.obstacles(record.job.queue, record.job.id)
+            return tuple(one for one in may if one is not Action.RUN_NOW or found.fence is None)
+        return may
 
     async def relatives(self, record: JobRecord) -> Relatives:
         """Return parent and root of a job, where they are kept, and its children that have not ended, some at most."""

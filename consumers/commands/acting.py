@@ -17,7 +17,7 @@ from pipeline.errors import ConfigurationError, JobNotFound, NotAllowed
 from pipeline.http.call import Call
 from pipeline.http.errors import Problem
 from pipeline.http.steering import DID_IT, Matching, act_on_records, act_on_task, cancel_scope, named
-from pipeline.records import Count
+from pipeline.records import Count, JobRecord
 
 COMMANDS: Final[Mapping[Action, str]] = {
     Action.CANCEL: "cancel",
@@ -48,11 +48,12 @@ async def act(action: Action, choice: Choice, *, yes: bool, as_json: bool) -> in
 
 
 async def _act_on_one(call: Call, action: Action, job_id: str, as_json: bool) -> int:
+    before = await call.desk.broker.job(job_id)
     effect = await act_on_one(call, action, job_id)
     if as_json:
         emit({"id": job_id, "action": action, "outcome": effect, "success": effect in DID_IT})
     else:
-        out.print(SENTENCES[effect])
+        out.print(_repeated(action, effect, before) or SENTENCES[effect])
     return OK if effect in DID_IT else FAILED
 
 
@@ -65,6 +66,16 @@ SENTENCES: Final[Mapping[Effect, str]] = {
     Effect.RUN: "put in its queue",
     Effect.DELETED: "deleted",
 }
+
+
+def _repeated(action: Action, effect: Effect, before: JobRecord | None) -> str:
+    """What is said of a cancel that was asked for before."""
+    if action is not Action.CANCEL or before is None:
+        return ""
+    if before.state is JobState.CANCELLED:
+        return "was cancelled already"
+    again = before.cancel_requested and effect is Effect.SIGNALLED
+    return "was told to stop already; it runs until its handler notices" if again else ""
 
 
 async def act_on_one(call: Call, action: Action, job_id: str) -> Effect:
@@ -84,10 +95,8 @@ async def act_on_one(call: Call, action: Action, job_id: str) -> Effect:
             return Effect.TOO_LATE
         if problem.code != "action_not_allowed":
             raise
-    may = [COMMANDS[one] for one in allowed_of(record)]
-    raise NotAllowed(
-        f"a job that is {record.state} does not allow {COMMANDS[action]}; it allows {' and '.join(may) or 'nothing'}"
-    )
+        may = [COMMANDS[one] for one in allowed_of(record) if one is not action]
+        raise NotAllowed(f"{problem.error}; it allows {' and '.join(may) or 'nothing'}") from None
 
 
 async def _act_on_named(call: Call, action: Action, ids: Sequence[str]) -> dict[str, Effect]:
@@ -96,7 +105,8 @@ async def _act_on_named(call: Call, action: Action, ids: Sequence[str]) -> dict[
     queues = dict.fromkeys(record.job.queue for record in records.values() if record)
     for queue in queues:
         theirs = [job_id for job_id, record in records.items() if record and record.job.queue == queue]
-        effects |= await act_on_records(call, queue, action, named(call.desk, call.who, queue, theirs))
+        done = await act_on_records(call, queue, action, named(call.desk, call.who, queue, theirs))
+        effects |= {job_id: one.effect for job_id, one in done.items()}
     return effects
 
 
@@ -115,13 +125,14 @@ async def _act_on_matching(
     if not await agreed(_question(action, counted, whole), yes=yes):
         return None
     if whole:
-        done = await cancel_scope(call, whole)
-        return Counter({Effect.CANCELLED: len(done.cancelled), Effect.SIGNALLED: len(done.signalled)})
+        swept = await cancel_scope(call, whole)
+        return Counter({Effect.CANCELLED: len(swept.cancelled), Effect.SIGNALLED: len(swept.signalled)})
     for queue, state in places:
         cursor: str | None = None
         while True:
             found = Matching(call.desk, call.who, queue, state, choice.filters.match, cursor)
-            counts.update((await act_on_records(call, queue, action, found.records())).values())
+            done = await act_on_records(call, queue, action, found.records())
+            counts.update(one.effect for one in done.values())
             cursor = found.cursor
             if cursor is None:
                 break

@@ -84,8 +84,10 @@ async def show(job_id: str, as_json: bool) -> int:
         record = await see.job(job_id)
         reasons, family = await see.why(record), await see.relatives(record)
         living = {beat.worker for beat in await see.workers()}
+        actions = await see.actions(record)
         facts = described(record, await _documents(pipeline, [record]))
     facts |= {name: v for name, v in task_info(record, living=living).items() if name in MORE}
+    facts["allowed_actions"] = list(actions)
     if as_json:
         emit(facts | _around(record, reasons, family))
     else:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from contracts.jobs import Scope
 from pipeline.actions import Action
@@ -31,6 +31,8 @@ Overseer = Annotated[Principal, Depends(needs(*READ, platform=True))]
 Here = Annotated[Desk, Depends(desk_of)]
 Cursor = Annotated[str | None, Query(max_length=16_384, description="from `next_cursor`")]
 PageSize = Annotated[int, Query(description=f"at most {LONGEST_PAGE}; less than 1 is {PAGE}")]
+Named = Annotated[str, Path(json_schema_extra={"enum": list(Action)})]
+"""An action; one that is not is refused as the platform does, not as a request that cannot be read."""
 OfType = Annotated[str, Query(max_length=64)]
 OfScope = Annotated[str, Query(max_length=170, description="kind:id")]
 OfError = Annotated[str, Query(max_length=500, description="part of the last error")]
@@ -125,12 +127,13 @@ async def task(who: Reader, desk: Here, task_id: str) -> answers.TaskDetail:
     record = await desk.inspector.job(task_id)
     if not who.sees(record):
         raise Problem(404, f"no job {task_id} (any more)", "task_not_found")
-    why, family = await desk.inspector.why(record), await desk.inspector.relatives(record)
+    see = desk.inspector
+    why, family, actions = await see.why(record), await see.relatives(record), await see.actions(record)
     async with desk.database.read() as sql:
         deaths = await dead_letters.of_job(sql, task_id)
     job = record.job
     return answers.TaskDetail(
-        task=_task(record),
+        task=_task(record).model_copy(update={"allowed_actions": list(actions)}),
         why=[answers.WhyRow(code=reason.code, params=dict(reason.params)) for reason in why],
         history=[answers.HappeningRow.model_validate(happening) for happening in record.history],
         progress=answers.ProgressRow.model_validate(record.progress) if record.progress else None,
@@ -165,7 +168,7 @@ async def act_on_task(
     who: Annotated[Principal, Depends(needs(MANAGE, deed=steering.TASK_DEEDS))],
     queue: str,
     task_id: str,
-    action: str,
+    action: Named,
 ) -> answers.Success:
     """Cancel a job with the document it works on, run it now, or delete it."""
     await steering.act_on_task(Call.of(request, who), queue, task_id, action)
@@ -189,16 +192,22 @@ async def act_on_queue(
     steering.known_queue(queue)
     if selection.task_ids is not None:
         records = steering.named(desk, who, queue, selection.task_ids)
-        effects = await steering.act_on_records(Call.of(request, who), queue, action, records)
+        done = await steering.act_on_records(Call.of(request, who), queue, action, records)
     elif selection.state is None:
         raise Problem(400, "name task_ids, or a state", "unknown_task_state")
     else:
         scope = steering.known_scope(selection.scope) or who.scope
         match = TaskFilter(type=selection.type, scope=scope, error=selection.error)
         found = steering.Matching(desk, who, queue, selection.state, match, selection.cursor)
-        effects = await steering.act_on_records(Call.of(request, who), queue, action, found.records())
+        done = await steering.act_on_records(Call.of(request, who), queue, action, found.records())
         cursor = found.cursor
-    return answers.Effects(effects=effects, counts=Counter(effects.values()), next_cursor=cursor)
+    effects = {job_id: one.effect for job_id, one in done.items()}
+    return answers.Effects(
+        effects=effects,
+        counts=Counter(effects.values()),
+        refusals={job_id: one.why for job_id, one in done.items() if one.why},
+        next_cursor=cursor,
+    )
 
 
 @router.delete("/runtime/queues/{queue}/archived", responses=documented(400, 409))

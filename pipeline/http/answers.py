@@ -188,10 +188,11 @@ class Selection(BaseModel):
 
 
 class Effects(Success):
-    """What truly happened to each. `next_cursor`: there are more; go on with it."""
+    """What truly happened to each, and why what was refused was. `next_cursor`: there are more; go on with it."""
 
     effects: dict[str, Effect]
     counts: dict[Effect, int]
+    refusals: dict[str, str] = {}
     next_cursor: str | None = None
 
 
@@ -308,7 +309,7 @@ class LetterDetail(BaseModel):
 
 
 class LetterSelection(BaseModel):
-    """Which deaths: those named, or all that match and were not replayed."""
+    """Which deaths: those named, or all that match and were not replayed; `all` where nothing is to be matched."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -317,6 +318,12 @@ class LetterSelection(BaseModel):
     type: str | None = Field(None, max_length=64)
     reason: str | None = Field(None, max_length=32)
     error: str | None = Field(None, max_length=500)
+    all: bool = False
+
+    @property
+    def says_which(self) -> bool:
+        """Whether it is more than an empty wish, which is no wish for everything."""
+        return self.all or self.ids is not None or any((self.scope, self.type, self.reason, self.error))
 
 
 class LetterEffects(Success):

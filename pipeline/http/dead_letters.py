@@ -37,6 +37,7 @@ from pipeline.store.dead_letters import Letter, Narrowed
 
 REPLAYED: Final = "system.dead_letter_replayed"
 DELETED: Final = "system.dead_letter_deleted"
+AGAIN: Final = "if its job dies again, that is a dead letter of its own"
 AT_ONCE: Final = 1_000
 """Deaths of one action at most, so that it ends soon."""
 LARGEST: Final = 2**63 - 1
@@ -94,6 +95,8 @@ async def replay_one(request: Request, who: Replayer, id: LetterId) -> answers.S
     effects = await replay(Call.of(request, who), [id])
     if effects[id] == "not_found":
         raise _missing()
+    if effects[id] == AGAIN:
+        raise Problem(409, f"this death was replayed already; {AGAIN}", "already_replayed")
     if effects[id] != "replayed":
         raise Problem(409, f"this death cannot be replayed: {effects[id]}", "not_replayable")
     return answers.Success()
@@ -183,6 +186,10 @@ async def _theirs(desk: Desk, who: Principal, ids: Sequence[int]) -> list[Letter
 
 
 async def _selected(desk: Desk, who: Principal, selection: answers.LetterSelection) -> tuple[list[int], bool]:
+    if not selection.says_which:
+        raise Problem(
+            400, 'say which dead letters: ids, a filter that they match, or "all": true', "nothing_selected"
+        )
     if selection.ids is not None:
         return list(dict.fromkeys(selection.ids)), False
     narrowed = _narrowed(who, selection.scope, selection.type, selection.reason, selection.error)
@@ -192,6 +199,8 @@ async def _selected(desk: Desk, who: Principal, selection: answers.LetterSelecti
 
 
 async def _replay(desk: Desk, letter: Letter) -> str:
+    if letter.replayed_at:
+        return AGAIN
     record = await desk.broker.job(letter.job_id)
     try:
         if record is None:

@@ -4,12 +4,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from contracts.jobs import Scope
-from contracts.states import JobState
+from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
-from pipeline.actions import Action, Effect, allowed, payload
+from pipeline.actions import Action, Effect, allowed, cancellable, of_document, payload
 from pipeline.broker import ScopeCancel
 from pipeline.errors import JobNotFound, NotAllowed
 from pipeline.http.audit import recorded
@@ -43,6 +44,15 @@ PAST: Final[Mapping[Action, str]] = {
     Action.RUN_NOW: "run",
     Action.DELETE: "deleted",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an action did to one job. `why` it was not allowed; `orphan`: what it worked on is gone."""
+
+    effect: Effect
+    why: str = ""
+    orphan: bool = False
 
 
 def known_queue(name: str) -> str:
@@ -85,40 +95,41 @@ async def act_on_task(call: Call, queue: str, task_id: str, action: str) -> Effe
     async with recorded(call, deed, ("queue_task", task_id), **about) as entry:
         if not there or record is None:
             raise Problem(409, "the task is gone", "task_gone")
-        effect, orphan = Effect.NOT_ALLOWED, False
-        if action in set(Action):
-            effect, orphan = await act(call, record, Action(action))
-        if effect is Effect.NOT_ALLOWED:
-            raise Problem(409, f"a task that is {record.state} does not allow this", "action_not_allowed")
-        if orphan:
+        if action not in set(Action):
+            raise Problem(409, f"unknown action; there are {', '.join(Action)}", "action_not_allowed")
+        done = await act(call, record, Action(action))
+        if done.effect is Effect.NOT_ALLOWED:
+            raise Problem(409, done.why, "action_not_allowed")
+        if done.orphan:
             entry.details["orphan_purge"] = "true"
-        if effect not in DID_IT:
+        if done.effect not in DID_IT:
             raise Problem(409, f"the task cannot be {PAST[Action(action)]} any more", "task_changed")
-        await _decide(desk, {task_id: effect})
-    return effect
+        await _decide(desk, {task_id: done.effect})
+    return done.effect
 
 
 async def act_on_records(
     call: Call, queue: str, action: Action, records: AsyncIterator[JobRecord | str]
-) -> dict[str, Effect]:
+) -> dict[str, Acted]:
     """Do one thing to many jobs of a queue; an id instead of a job is one that is not there. Return what truly happened
     to each. Raises Problem, StoreUnavailable.
     """
-    effects: dict[str, Effect] = {}
+    done: dict[str, Acted] = {}
     about = {"queue": known_queue(queue), "task_id": ""}
     async with recorded(call, BULK_DEEDS[action], ("task_queue", queue), **about) as entry:
         try:
             async for one in records:
                 if isinstance(one, str):
-                    effects[one] = Effect.NOT_FOUND
+                    done[one] = Acted(Effect.NOT_FOUND)
                 else:
-                    effects[one.job.id], _ = await act(call, one, action)
+                    done[one.job.id] = await act(call, one, action)
         finally:
+            effects = {job_id: one.effect for job_id, one in done.items()}
             entry.details |= {str(effect): str(n) for effect, n in Counter(effects.values()).items()}
             await _decide(call.desk, effects)
         if any(effect not in DID_IT for effect in effects.values()):
             entry.outcome = Outcome.PARTIAL
-    return effects
+    return done
 
 
 async def _decide(desk: Desk, effects: Mapping[str, Effect]) -> None:
@@ -168,14 +179,35 @@ class Matching:
                 return
 
 
-async def act(call: Call, record: JobRecord, action: Action) -> tuple[Effect, bool]:
-    """Do one thing to a job; return what came of it, and whether it was an orphan. Raises Problem 503."""
-    may = action in allowed(record)
-    if action is Action.CANCEL and may:
-        return await _cancel(call, record)
+async def act(call: Call, record: JobRecord, action: Action) -> Acted:
+    """Do one thing to a job; return what came of it. Raises Problem 503."""
+    see, job_id, may = call.desk.inspector, record.job.id, action in allowed(record)
     if not may and not (action is Action.CANCEL and call.any_job):
-        return Effect.NOT_ALLOWED, False
-    return (await call.desk.inspector.act(action, [record.job.id]))[record.job.id], False
+        return Acted(Effect.NOT_ALLOWED, refusal(record, action))
+    if action is Action.CANCEL:
+        if may and of_document(record):
+            return await _cancel(call, record)
+        return Acted((await see.act(action, [job_id]))[job_id])
+    verb, effect = (see.run_now, Effect.RUN) if action is Action.RUN_NOW else (see.delete, Effect.DELETED)
+    try:
+        await verb(job_id)
+    except JobNotFound:
+        return Acted(Effect.NOT_FOUND)
+    except NotAllowed as error:  # a cancel covers it, its unique key is taken, or somebody was faster
+        return Acted(Effect.NOT_ALLOWED, str(error))
+    return Acted(effect)
+
+
+def refusal(record: JobRecord, action: Action) -> str:
+    """Return why an action is not among those that a job allows."""
+    job, state = record.job, record.state
+    if action is Action.CANCEL and state is JobState.CANCELLED:
+        return "the job is cancelled already"
+    if action is Action.CANCEL and state not in TERMINAL:
+        if cancellable(job.type):
+            return "the job names no tenant and document, so it cannot be cancelled by itself"
+        return f"a job of type {job.type} is not cancelled by itself: cancel what it belongs to"
+    return f"a job that is {state} cannot be {PAST[action]}"
 
 
 async def cancel_scope(call: Call, scope: Scope) -> ScopeCancel:
@@ -223,7 +255,7 @@ async def purge(call: Call, queue: str) -> int:
     return deleted
 
 
-async def _cancel(call: Call, record: JobRecord) -> tuple[Effect, bool]:
+async def _cancel(call: Call, record: JobRecord) -> Acted:
     """Cancel the document that a job works on, and its jobs: the job alone would leave it open for ever. Where it is gone
     nobody can say whose the other jobs are that name it, so that a tenant's key does not reach them.
     """
@@ -247,4 +279,4 @@ async def _cancel(call: Call, record: JobRecord) -> tuple[Effect, bool]:
     if whose is Belonging.GONE:
         with suppress(JobNotFound, NotAllowed):
             await desk.inspector.delete(job_id)
-    return effect, whose is Belonging.GONE
+    return Acted(effect, orphan=whose is Belonging.GONE)

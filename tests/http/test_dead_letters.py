@@ -141,6 +141,27 @@ async def test_all_that_match_are_replayed_and_the_rest_stays(operator, die, pip
     assert sorted(named.json()["effects"].values()) == ["not_found", "replayed"]
 
 
+@pytest.mark.parametrize("action", ["replay", "delete"])
+@pytest.mark.parametrize("said", [{}, {"scope": ""}, {"error": ""}, {"all": False}])
+async def test_an_empty_wish_is_not_one_for_everything(operator, die, action, said):
+    await die()
+    refused = await operator.post(f"{LETTERS}/{action}", json=said)
+    assert (refused.status_code, refused.json()["code"]) == (400, "nothing_selected")
+    assert len((await listed(operator))["dead_letters"]) == 1
+    assert (await operator.post(f"{LETTERS}/{action}", json={"all": True})).status_code == 200
+    assert (await listed(operator))["dead_letters"] == []
+
+
+async def test_a_death_that_was_replayed_is_not_replayed_again(operator, die, pipeline, hand):
+    job = await die()
+    (letter,) = (await listed(operator))["dead_letters"]
+    assert (await operator.post(f"{LETTERS}/{letter['id']}/replay")).status_code == 200
+    await hand.settle(await hand.take_one(), Skip("still"))
+    again = await operator.post(f"{LETTERS}/{letter['id']}/replay")
+    assert (again.status_code, again.json()["code"]) == (409, "already_replayed")
+    assert (await pipeline.inspector.job(job)).state is JobState.ARCHIVED
+
+
 async def test_a_deleted_death_takes_its_archived_job_along(operator, die, pipeline):
     job = await die()
     (letter,) = (await listed(operator))["dead_letters"]

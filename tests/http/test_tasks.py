@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from consumers.database import open_database
 from contracts.outcomes import Skip
+from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.states import JobState
 from contracts.topology import QUEUES
 from pipeline.client import Enqueue
@@ -14,6 +15,7 @@ from pipeline.runtime import Pipeline
 from pipeline.store import audit, keys
 
 from tests.http.conftest import calling, document
+from tests.support.jobs import Work
 
 BASE = "/api/v1/system/admin/runtime"
 
@@ -207,6 +209,46 @@ async def test_an_action_that_cannot_be_changes_nothing(operator, pipeline, path
     answer = await operator.post(path.format(job=job))
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert (await pipeline.inspector.job(job)).state is JobState.PENDING
+
+
+async def test_a_job_of_ones_own_type_is_cancelled_by_its_id(operator, pipeline):
+    job = (await pipeline.enqueue(Work())).id
+    (task,) = (await operator.get(f"{BASE}/queues/default/tasks")).json()["tasks"]
+    assert task["allowed_actions"] == ["cancel"]
+    assert (await operator.post(at(job, "cancel"))).json() == {"success": True}
+    assert (await pipeline.inspector.job(job)).state is JobState.CANCELLED
+    assert "cancelled already" in (await operator.post(at(job, "cancel"))).json()["error"]
+
+
+async def test_a_refusal_says_what_stands_in_the_way(operator, pipeline):
+    purge = (await pipeline.enqueue(KnowledgeBaseDelete(tenant_id=1, knowledge_base_id="b"), delay=60)).id
+    waiting = (await pipeline.enqueue(document())).id
+    for url, said in (
+        (at(purge, "cancel", "low"), "a job of type kb:delete is not cancelled by itself"),
+        (at(waiting, "delete"), "a job that is pending cannot be deleted"),
+        (at(waiting, "explode"), "there are cancel, run_now, delete"),
+    ):
+        assert said in (await operator.post(url)).json()["error"]
+    schema = (await operator.get("/openapi.json")).json()["paths"][
+        f"{BASE}/queues/{{queue}}/tasks/{{task_id}}/actions/{{action}}"
+    ]
+    assert schema["post"]["parameters"][2]["schema"]["enum"] == ["cancel", "run_now", "delete"]
+
+
+async def test_a_dead_job_that_a_cancel_covers_does_not_promise_to_run_again(operator, pipeline, hand):
+    job = await archived(pipeline, hand)
+    assert (await operator.get(f"{BASE}/tasks/{job}")).json()["task"]["allowed_actions"] == [
+        "run_now",
+        "delete",
+    ]
+    await operator.post(f"{BASE}/scopes/knowledge/k1/cancel")
+    assert (await operator.get(f"{BASE}/tasks/{job}")).json()["task"]["allowed_actions"] == ["delete"]
+    one = await operator.post(at(job, "run_now"))
+    many = await operator.post(f"{BASE}/queues/default/actions/run_now", json={"task_ids": [job]})
+    assert (one.status_code, one.json()["code"]) == (409, "action_not_allowed")
+    assert "was cancelled with what it belongs to" in one.json()["error"]
+    assert many.json()["effects"] == {job: "not_allowed"}
+    assert many.json()["refusals"] == {job: one.json()["error"]}
 
 
 async def test_a_queue_is_purged_of_what_was_given_up(operator, pipeline, hand, audited):

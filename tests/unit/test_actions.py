@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+import contracts.payloads  # noqa: F401 - registers them
 import pytest
 from contracts.fences import COVERAGE
-from contracts.jobs import Job
+from contracts.jobs import Job, payload_types
 from contracts.states import TRANSITIONS, JobState
-from pipeline.actions import Action, allowed
+from pipeline.actions import BY_SCOPE, DOCUMENT_TYPES, Action, allowed
 from pipeline.records import JobRecord
 
 CANCEL, RUN_NOW, DELETE = Action
@@ -38,9 +39,22 @@ def test_a_job_of_a_document_may_be_treated_as_its_state_allows(
 
 
 @pytest.mark.parametrize("state", JobState)
-@pytest.mark.parametrize("job_type", ["kb:delete", "index:delete", "knowledge:auto_tag", "email:invite"])
-def test_a_job_that_belongs_to_no_document_is_not_cancelled_by_hand(state: JobState, job_type: str) -> None:
+@pytest.mark.parametrize("job_type", ["kb:delete", "index:delete", "knowledge:auto_tag", "wiki:ingest"])
+def test_a_job_of_the_platform_for_which_no_document_waits_is_not_cancelled_by_itself(
+    state: JobState, job_type: str
+) -> None:
     assert set(allowed(record(state, job_type))) == set(allowed(record(state))) - {CANCEL}
+
+
+@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("job_type", ["email:invite", "image:resize", ""])
+def test_a_job_of_another_type_is_cancelled_as_its_state_allows(state: JobState, job_type: str) -> None:
+    assert allowed(record(state, job_type, {})) == allowed(record(state))
+
+
+def test_the_types_of_the_platform_are_those_that_it_names() -> None:
+    assert len(BY_SCOPE | DOCUMENT_TYPES) == 22
+    assert set(payload_types()) >= BY_SCOPE | DOCUMENT_TYPES
 
 
 @pytest.mark.parametrize("job_type", sorted(COVERAGE["knowledge"].only or ()))

@@ -118,10 +118,21 @@ def test_used_attempts_count_the_one_that_runs_and_the_last_one() -> None:
 
 
 def test_only_jobs_of_documents_are_cancelled_by_themselves() -> None:
-    assert views.verbs("default", JobState.PENDING) == (Action.CANCEL,)
-    assert views.verbs("default", JobState.ACTIVE) == (Action.CANCEL,)
-    assert views.verbs("agent", JobState.PENDING) == ()
-    assert views.verbs("agent", JobState.ARCHIVED) == (Action.RUN_NOW, Action.DELETE)
+    assert views.verbs(JobState.PENDING, ["document:process"]) == (Action.CANCEL,)
+    assert views.verbs(JobState.ACTIVE, ["document:process"]) == (Action.CANCEL,)
+    assert views.verbs(JobState.PENDING, ["wiki:ingest"]) == ()
+    assert views.verbs(JobState.PENDING, ["wiki:ingest", "image:resize"]) == (Action.CANCEL,)
+    assert views.verbs(JobState.ARCHIVED, ["wiki:ingest"]) == (Action.RUN_NOW, Action.DELETE)
+
+
+def test_a_queue_is_narrowed_to_the_types_known_here_those_there_are_and_the_one_chosen() -> None:
+    there = JobRecord(Job(id="1", type="image:resize", queue="wiki", data="{}"), JobState.PENDING)
+    assert views.types("wiki", [there], "old:type") == [
+        "image:resize",
+        "old:type",
+        "wiki:finalize",
+        "wiki:ingest",
+    ]
 
 
 def test_a_filter_that_cannot_be_says_so_instead_of_matching_all() -> None:

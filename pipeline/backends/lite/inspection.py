@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from contracts.jobs import Scope
-from contracts.states import WAITING
+from contracts.states import WAITING, JobState
 from contracts.topology import QUEUES, Queue
 from pipeline.backends.lite.ending import pairs
 from pipeline.backends.lite.fences import Fences
@@ -58,9 +58,9 @@ def history(snapshot: Snapshot, hours: int) -> list[HourStat]:
 
 
 def obstacles(snapshot: Snapshot, queue: str, job_id: str) -> Obstacles:
-    """Return what stands before a job that waits."""
+    """Return what stands before a job that waits, or was given up."""
     row = snapshot.run("select_steered", id=job_id).fetchone()
-    if row is None or row["state"] not in WAITING:
+    if row is None or row["state"] not in WAITING | {JobState.ARCHIVED}:
         return Obstacles()
     paused = queue in {one["queue"] for one in snapshot.run("select_paused")}
     fences = Fences(snapshot)

@@ -149,7 +149,7 @@ async def _act(visit: Frame, wish: Wish, effects: Counter[str], cursor: str | No
     matching = steering.Matching(desk, who, wish.queue, wish.state, wish.match, cursor)
     records = steering.named(desk, who, wish.queue, wish.ids) if wish.ids is not None else matching.records()
     done = await steering.act_on_records(visit.call, wish.queue, wish.action, records)
-    effects.update(effect.value for effect in done.values())
+    effects.update(one.effect.value for one in done.values())
     return matching.cursor if wish.ids is None else None
 
 

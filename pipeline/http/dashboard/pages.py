@@ -7,7 +7,6 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from contracts.jobs import types_of
 from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
 from contracts.topology import queue as known_queue
@@ -61,6 +60,8 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
         except CursorInvalid:
             problem = "problem.cursor"
     scope = None if filters.problem else filters.match.scope
+    types = views.types(name, page.records, filters.type)
+    verbs = views.verbs(shown, types)
     return await visit.page(
         "queue.html",
         stat=stat,
@@ -70,12 +71,12 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
         state=shown,
         filters=filters.shown,
         filtered=filters.any,
-        types=sorted(payload.spec.type for payload in types_of(name)),
+        types=types,
         rows=page.records,
         used=job_view.attempts,
-        verbs=views.verbs(name, shown),
+        verbs=verbs,
         scope=scope,
-        by_scope=shown not in TERMINAL and Action.CANCEL not in views.verbs(name, shown),
+        by_scope=shown not in TERMINAL and Action.CANCEL not in verbs,
         problem=visit.t(problem) if problem else "",
         cursor=cursor,
         next_cursor=page.next_cursor,
@@ -89,14 +90,17 @@ async def job(visit: Visit, job_id: str) -> Response:
     """One job: where it stands and why, what happened to it, and what can be done."""
     see, now = visit.desk.inspector, now_ms()
     record = await see.job(job_id)
-    why, relatives, workers = await asyncio.gather(see.why(record), see.relatives(record), see.workers())
+    why, actions, relatives, workers = await asyncio.gather(
+        see.why(record), see.actions(record), see.relatives(record), see.workers()
+    )
     info = task_info(record, why, living={beat.worker for beat in workers})
     return await visit.page(
         "job.html",
         topic=f"job:{job_id}",
         record=record,
         job=record.job,
-        actions=allowed(record),
+        actions=actions,
+        fenced=Action.RUN_NOW in allowed(record) and Action.RUN_NOW not in actions,
         why=why,
         waits_next=record.state is JobState.PENDING and not why,
         levels=LEVELS,

@@ -7,9 +7,9 @@ from typing import Any, Final
 from contracts.jobs import types_of
 from contracts.states import JobState, allowed
 from contracts.topology import POOLS, SHARED, weights
-from pipeline.actions import DOCUMENT_TYPES, Action
+from pipeline.actions import Action, cancellable
 from pipeline.http.dashboard.charts import Columns, Hour, columns, hours_until, totals
-from pipeline.records import HourStat, PoolStat, QueueStat
+from pipeline.records import HourStat, JobRecord, PoolStat, QueueStat
 
 OLD_MS: Final = 10 * 60_000
 """A pending job that waits longer is worth a look."""
@@ -146,15 +146,21 @@ def first_state(stat: QueueStat) -> JobState:
     return next((state for state, n in counts(stat).items() if n), JobState.PENDING)
 
 
-def verbs(queue: str, state: JobState) -> tuple[Action, ...]:
-    """Return what may be done to many jobs of a queue at once. Only a job that works on a document is cancelled by
-    itself: with it.
+def types(queue: str, rows: Iterable[JobRecord] = (), chosen: str = "") -> list[str]:
+    """Return the types that jobs of a queue may be narrowed to: those known here, those of `rows`, and the `chosen` one."""
+    known = {payload.spec.type for payload in types_of(queue)}
+    return sorted(known | {row.job.type for row in rows} | {chosen} - {""})
+
+
+def verbs(state: JobState, types: Iterable[str]) -> tuple[Action, ...]:
+    """Return what may be done to many jobs at once, of these types. Those that are cancelled with what they belong to
+    are not cancelled one by one.
     """
-    documents = any(payload.spec.type in DOCUMENT_TYPES for payload in types_of(queue))
+    single = any(map(cancellable, types))
     running = state is JobState.ACTIVE
     return tuple(
         action
         for action in Action
-        if (documents if action is Action.CANCEL else True)
+        if (single or action is not Action.CANCEL)
         and (allowed(state, action) or (running and action is Action.CANCEL))
     )

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What stands before a job that waits. What comes again and what is fresh are delivered alternately.
+-- What stands before a job that waits, or was given up. What comes again and what is fresh are delivered alternately.
 -- KEYS[1]  prefix of the home
 -- ARGV[1]  id  ARGV[2]  at most so many others are counted
 -- returns  whether its queue is paused (1 or 0); the scope whose fence will stop it (empty: none); how many of its queue
@@ -7,7 +7,7 @@
 -- parts    common bonds seeing fences
 local id, most = ARGV[1], tonumber(ARGV[2])
 local hash = fields(P .. 'job:' .. id, 'queue', 'entry', 'state', 'type', 'opts')
-if not WAITING[hash.state] then return {0, '', 0, 0} end
+if not WAITING[hash.state] and hash.state ~= 'archived' then return {0, '', 0, 0} end
 local body = hash.entry and read_entry(hash.queue, hash.entry) or hash
 local opts = options(body.opts or '')
 local bytes, covered, more = 0, '', 0
