@@ -346,8 +346,13 @@ class Broker(Protocol):
 
     # Dead letters
 
-    async def dead_letters(self, queues: Sequence[str], limit: int) -> list[DeadLetter]:
-        """Return the oldest deaths in these queues that nobody has recorded yet."""
+    async def dead_letters(
+        self, queues: Sequence[str], limit: int, *, tended: bool = False
+    ) -> list[DeadLetter]:
+        """Return the oldest deaths in these queues that nobody has taken care of yet, or those that only lack their row."""
+
+    async def tend_dead_letters(self, death_ids: Sequence[str]) -> None:
+        """Note of deaths that only their row in a ledger is missing. Of these, as many are kept as of archived jobs."""
 
     async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
         """Remove deaths that were recorded."""

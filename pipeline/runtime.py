@@ -26,7 +26,7 @@ from pipeline.handlers import Handler, HandlerTable
 from pipeline.inspector import Inspector
 from pipeline.ledger import Ledger
 from pipeline.looper import Looper, Tick
-from pipeline.services.dead_letters import DeadLetters
+from pipeline.services.dead_letters import EVERY_S, DeadLetters, record_tended
 from pipeline.services.heartbeat import Heartbeat
 from pipeline.services.promoter import Promoter
 from pipeline.services.pruner import Pruner
@@ -49,7 +49,8 @@ log = structlog.get_logger(component="worker")
 class Pipeline(Producer):
     """Enqueues jobs, runs workers, and shows what goes on. Made by `Pipeline.open()`.
 
-    `ledger`, where deaths are recorded for good, may be set until workers start. The child processes of
+    `ledger`, where deaths are recorded for good, may be set until workers start; without one, another process that has one
+    records them. The child processes of
     `run_in_child` end with the last pipeline of a process.
     """
 
@@ -191,6 +192,21 @@ class Pipeline(Producer):
             Looper("housekeeping", Pruner(broker, self.settings, self._oldest_unsent).tick),
             *(Looper(name, duty) for name, duty in duties.items()),
         )
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncIterator[None]:
+        """Write into the ledger, while the block runs, the deaths that workers without one have taken care of."""
+
+        async def record() -> float:
+            more = self.ledger is not None and await record_tended(self.broker, self.ledger, list(QUEUES))
+            return 0 if more else EVERY_S
+
+        looper = Looper("dead_letter", record)
+        looper.start()
+        try:
+            yield
+        finally:
+            await looper.stop()
 
     async def _oldest_unsent(self) -> int:
         unsent = self.inspector.unsent

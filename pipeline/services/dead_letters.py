@@ -1,7 +1,8 @@
 """Records deaths for good and runs the final-failure hooks. The one place where either happens.
 
 A death stays in the store until its row is written and its hook has run: a database that is down, or a hook that
-fails, delays it and never loses it. A process that dies between hook and removal makes the hook run again.
+fails, delays it and never loses it. A process that dies between hook and removal makes the hook run again. Where there
+is no ledger, a death of a type that is handled there is left, once its hook has run, to a process that has one.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ from pipeline.telemetry import span
 
 BATCH: Final = 100
 EVERY_S: Final = 5.0
+TENDED_EVERY_S: Final = 30.0
+"""How often it is looked for what processes without a ledger left."""
 HOOK_LIMIT_S: Final = 60.0
 LOCK_MS: Final = 9_000
 """Renewed while the work goes on, so that a process that is killed in the middle of it holds the others up no longer."""
@@ -35,6 +38,16 @@ FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 300.0
 
 log = structlog.get_logger(component="dead_letter")
+
+
+async def record_tended(broker: Broker, ledger: Ledger, queues: Sequence[str]) -> bool:
+    """Write the rows of deaths that were taken care of where there was no ledger, a batch of them; return whether there
+    may be more. Raises StoreUnavailable.
+    """
+    letters = await broker.dead_letters(queues, BATCH, tended=True)
+    await ledger.record_deaths(letters)
+    await broker.forget_dead_letters([letter.death_id for letter in letters])
+    return len(letters) >= BATCH
 
 
 class DeadLetters:
@@ -56,9 +69,14 @@ class DeadLetters:
         self._queues = tuple(queues)
         self._homes = by_home(queues, str)
         self._put_off: dict[str, tuple[int, float]] = {}
+        self._look_at = 0.0
 
     async def tick(self) -> float:
         """Take care of one batch of each home. Raises StoreUnavailable."""
+        now = time.monotonic()
+        if self._ledger is not None and now >= self._look_at:
+            more = await record_tended(self._broker, self._ledger, self._queues)
+            self._look_at = now if more else now + TENDED_EVERY_S
         if not await self._broker.dead_letters(self._queues, 1):  # one look for all, for it is done all day
             return EVERY_S
         found = [await self._tend(f"dead-letters:{name}", queues) for name, queues in self._homes.items()]
@@ -76,7 +94,7 @@ class DeadLetters:
             hooked = [(letter, hook) for letter in letters if (hook := self._hook(letter)) is not None]
             calling = {letter.death_id for letter, _ in hooked}
             if plain := [one.death_id for one in letters if one.death_id not in calling]:
-                await self._broker.forget_dead_letters(plain)
+                await self._over(plain)
             for letter, hook in hooked:
                 await self._call(hook, letter)
             return len(letters) >= BATCH
@@ -107,8 +125,12 @@ class DeadLetters:
             limit *= 2  # what is left to other workers stands in front of ours
 
     def _is_ours(self, letter: DeadLetter) -> bool:
-        """A type that nobody knows has no hook anywhere, so it need not wait for another worker."""
+        """A type that nobody knows has no hook anywhere, so it need not wait for another worker. A process without a ledger
+        is not one of ours: of types that it does not handle it knows nothing.
+        """
         name = letter.record.get("type", "")
+        if self._ledger is None:
+            return not name or name in (self._handlers if self._only is None else self._only)
         return self._only is None or name in self._only or payload_type(name) is None
 
     def _hook(self, letter: DeadLetter) -> Callable[[], Awaitable[None]] | None:
@@ -133,7 +155,14 @@ class DeadLetters:
             self._put_off[letter.death_id] = self._later(letter, error)
         else:
             self._put_off.pop(letter.death_id, None)
-            await self._broker.forget_dead_letters([letter.death_id])
+            await self._over([letter.death_id])
+
+    async def _over(self, death_ids: Sequence[str]) -> None:
+        """These were taken care of; without a ledger their rows are still missing."""
+        if self._ledger is None:
+            await self._broker.tend_dead_letters(death_ids)
+        else:
+            await self._broker.forget_dead_letters(death_ids)
 
     def _later(self, letter: DeadLetter, error: BaseException) -> tuple[int, float]:
         failures = self._put_off.get(letter.death_id, (0, 0.0))[0] + 1

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from contracts.states import JobState
 from pipeline.backends.lite.broker import LiteBroker
-from pipeline.backends.lite.connection import SCHEMA_VERSION, refuse_network
+from pipeline.backends.lite.connection import SCHEMA_VERSION, UPGRADES, refuse_network
 from pipeline.errors import ConfigurationError, StoreUnavailable
 
 from tests.backends.conftest import Open
@@ -111,11 +111,24 @@ async def test_a_file_of_a_newer_version_is_refused(path: Path, opened: Open) ->
 async def test_a_file_of_an_older_version_is_refused_with_what_to_do(path: Path, opened: Open) -> None:
     await opened().close()
     with closing(sqlite3.connect(path)) as older:
-        older.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+        older.execute(f"PRAGMA user_version = {min(UPGRADES) - 1}")
     with pytest.raises(
         ConfigurationError, match="older version: finish its jobs with that one, or move it away"
     ):
         LiteBroker.open(path)
+
+
+async def test_a_file_that_lacks_what_came_later_gets_it(path: Path, opened: Open) -> None:
+    broker = opened()
+    await broker.enqueue([new()])
+    await broker.close()
+    with closing(sqlite3.connect(path)) as older:
+        older.execute("DROP INDEX dead_untended")
+        older.execute("ALTER TABLE dead DROP COLUMN tended")
+        older.execute("PRAGMA user_version = 4")
+    broker = opened()
+    assert (await broker.queue_stats())[0].pending == 1
+    assert await broker.dead_letters(["default"], 1, tended=True) == []
 
 
 async def test_a_damaged_file_is_reported_with_what_to_do(path: Path, opened: Open) -> None:

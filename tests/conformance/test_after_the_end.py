@@ -190,3 +190,27 @@ async def test_deleted_and_purged_survive_a_restart(backend: Backend, store: Bro
     store = await backend.restart()
     assert [await store.job(i) for i in (one, two)] == [None, None]
     assert await run_all(store) == []
+
+
+async def test_a_death_that_was_taken_care_of_waits_for_its_row(
+    store: Broker, hand: Hand, insist: Insist
+) -> None:
+    first, second = await archived(store, hand, 2)
+    letters = {one.job_id: one for one in await store.dead_letters(["default"], 5)}
+    await insist(store.tend_dead_letters, [letters[first].death_id])
+    assert [one.job_id for one in await store.dead_letters(["default"], 5)] == [second]
+    assert await store.dead_letters(["default"], 5, tended=True) == [letters[first]]
+    assert await store.dead_letters(["wiki"], 5, tended=True) == []
+    await insist(store.forget_dead_letters, [letters[first].death_id])
+    assert await store.dead_letters(["default"], 5, tended=True) == []
+    assert [one.job_id for one in await store.dead_letters(["default"], 5)] == [second]
+
+
+async def test_deaths_that_nobody_records_are_kept_as_many_as_archived_jobs(
+    store: Broker, hand: Hand
+) -> None:
+    jobs = await archived(store, hand, 4)
+    await store.tend_dead_letters([one.death_id for one in (await store.dead_letters(["default"], 5))[:3]])
+    await store.prune(Retention(archived_max=2))
+    assert [one.job_id for one in await store.dead_letters(["default"], 5, tended=True)] == jobs[1:3]
+    assert [one.job_id for one in await store.dead_letters(["default"], 5)] == jobs[3:]

@@ -235,3 +235,44 @@ async def test_a_death_behind_many_that_are_left_to_another_worker_is_taken_care
         await wait_until(lambda: book.rows, describe="the death of our type is recorded")
     assert [letter.record["type"] for letter in book.rows.values()] == [Work.spec.type]
     assert await unburied(pipeline) == 10
+
+
+async def test_without_a_ledger_a_death_waits_for_its_row_after_its_hook_has_run_once(
+    pipeline: Pipeline,
+) -> None:
+    hook = Hook()
+    receipt = await pipeline.enqueue(Work(), max_retry=0)
+    for _ in range(2):  # nor does the hook run again after a restart
+        async with working(pipeline, dying(hook)):
+            await wait_until(lambda: hook.calls, describe="the hook runs")
+            await all_buried(pipeline)
+    assert len(hook.calls) == 1
+    pipeline.ledger = book = Book()
+    async with pipeline.recording():
+        await wait_until(lambda: book.rows, describe="a process with a ledger records it")
+    assert [letter.job_id for letter in book.rows.values()] == [receipt.id]
+
+
+async def test_a_worker_with_a_ledger_records_what_others_left(pipeline: Pipeline) -> None:
+    await pipeline.enqueue(Chat(), max_retry=0)
+    hook = Hook()
+    async with working(pipeline, dying(hook, payload=Chat)):
+        await wait_until(lambda: hook.calls, describe="the hook runs")
+        await all_buried(pipeline)
+    pipeline.ledger = book = Book()
+    async with working(pipeline, dying(Hook())):
+        await wait_until(lambda: book.rows, describe="it is recorded")
+    assert await pipeline.broker.dead_letters(QUEUES, 10, tended=True) == []
+
+
+async def test_without_a_ledger_only_deaths_of_types_that_are_handled_here_are_taken(
+    pipeline: Pipeline,
+) -> None:
+    stranger = Job(id=new_id(), type="stranger:work", queue="default", data="{}")
+    await pipeline.broker.enqueue([NewJob(stranger)])
+    await Hand(pipeline.broker).run(Skip("pointless"), "default")
+    await pipeline.enqueue(Work(), max_retry=0)
+    hook = Hook()
+    async with working(pipeline, dying(hook)):
+        await wait_until(lambda: hook.calls, describe="the hook of our type runs")
+    assert [one.job_id for one in await pipeline.broker.dead_letters(QUEUES, 10)] == [stranger.id]

@@ -260,8 +260,13 @@ class LiteBroker:
     async def workers(self) -> list[WorkerBeat]:
         return await self.reader.run(beats.living)
 
-    async def dead_letters(self, queues: Sequence[str], limit: int) -> list[DeadLetter]:
-        return await self.reader.run(partial(dead_letters.oldest, queues=queues, limit=limit))
+    async def dead_letters(
+        self, queues: Sequence[str], limit: int, *, tended: bool = False
+    ) -> list[DeadLetter]:
+        return await self.reader.run(partial(dead_letters.oldest, queues=queues, limit=limit, tended=tended))
+
+    async def tend_dead_letters(self, death_ids: Sequence[str]) -> None:
+        await self.writer.submit(partial(dead_letters.tend, death_ids=death_ids))
 
     async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
         await self.writer.submit(partial(dead_letters.forget, death_ids=death_ids))

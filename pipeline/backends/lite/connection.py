@@ -12,7 +12,14 @@ from pipeline.backends.lite.statements import schema
 from pipeline.errors import ConfigurationError, StoreUnavailable
 
 APPLICATION_ID: Final = 0x534C4A51  # "SLJQ"
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
+UPGRADES: Final = {
+    4: (
+        "ALTER TABLE dead ADD COLUMN tended INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX dead_untended ON dead (queue, number) WHERE tended = 0",
+    )
+}
+"""What a file of an older version lacks; processes of that version may go on with it."""
 OLDEST_SQLITE: Final = (3, 35, 0)
 CACHE_KB: Final = 16_384
 REMOTE: Final = frozenset(
@@ -65,7 +72,11 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
                 raise ConfigurationError(f"{path} belongs to another program; choose another data folder")
             if version > SCHEMA_VERSION:
                 raise ConfigurationError(f"{path} was written by a newer version; update this one")
-            if tables and version < SCHEMA_VERSION:
+            if tables and version in UPGRADES:
+                for statement in UPGRADES[version]:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            elif tables and version < SCHEMA_VERSION:
                 raise ConfigurationError(
                     f"{path} was written by an older version: finish its jobs with that one, or move it away"
                 )

@@ -8,8 +8,11 @@ from pipeline.backends.lite.transaction import Snapshot, Transaction, array
 from pipeline.broker import DeadLetter
 
 
-def oldest(snapshot: Snapshot, queues: Sequence[str], limit: int) -> list[DeadLetter]:
+def oldest(
+    snapshot: Snapshot, queues: Sequence[str], limit: int, *, tended: bool = False
+) -> list[DeadLetter]:
     """Return the oldest deaths in these queues."""
+    statement = "select_tended" if tended else "select_dead"
     return [
         DeadLetter(
             death_id=row["death_id"],
@@ -20,8 +23,13 @@ def oldest(snapshot: Snapshot, queues: Sequence[str], limit: int) -> list[DeadLe
             error=row["error"],
             died_at=row["died_at"],
         )
-        for row in snapshot.run("select_dead", queues=array(queues), limit=limit)
+        for row in snapshot.run(statement, queues=array(queues), limit=limit)
     ]
+
+
+def tend(transaction: Transaction, death_ids: Sequence[str]) -> None:
+    """Note that only their rows are missing."""
+    transaction.run("tend_dead", ids=array(death_ids))
 
 
 def forget(transaction: Transaction, death_ids: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ def prune(transaction: Transaction, retention: Retention) -> Pruned:
         + _rows(transaction, "delete_workers", before=now)
         + _rows(transaction, "delete_locks", before=now)
         + _rows(transaction, "delete_uniques", before=now)
+        + _unrecorded(transaction, retention.archived_max)
     )
     return Pruned(jobs, tombstones, fences, others)
 
@@ -52,6 +53,14 @@ def _surplus(transaction: Transaction, most: int) -> int:
             remove(transaction, rows, JobState.ARCHIVED, remembered=True)
             removed += len(rows)
     return removed
+
+
+def _unrecorded(transaction: Transaction, most: int) -> int:
+    """Remove deaths that nobody records beyond the newest `most` of each home."""
+    return sum(
+        transaction.run("delete_tended", queues=array(queues), most=most, limit=AT_ONCE).rowcount
+        for queues in by_home(QUEUES, str).values()
+    )
 
 
 def _rows(transaction: Transaction, statement: str, *, before: int, **which: bool) -> int:

@@ -99,10 +99,12 @@ CREATE TABLE dead (
     opts     TEXT NOT NULL,
     reason   TEXT NOT NULL,
     error    TEXT NOT NULL,
-    died_at  INTEGER NOT NULL
+    died_at  INTEGER NOT NULL,
+    tended   INTEGER NOT NULL DEFAULT 0       -- its hook has run, and only its row in the ledger is missing
 );
 
 CREATE INDEX dead_of_queue ON dead (queue, number);
+CREATE INDEX dead_untended ON dead (queue, number) WHERE tended = 0;
 
 CREATE TABLE stats (
     queue     TEXT NOT NULL,

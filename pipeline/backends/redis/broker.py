@@ -233,8 +233,13 @@ class RedisBroker:
     async def workers(self) -> list[WorkerBeat]:
         return await registry.workers(self._server, self._keys)
 
-    async def dead_letters(self, queues: Sequence[str], limit: int) -> list[DeadLetter]:
-        return await dead_letters.oldest(self._server, self._keys, queues, limit)
+    async def dead_letters(
+        self, queues: Sequence[str], limit: int, *, tended: bool = False
+    ) -> list[DeadLetter]:
+        return await dead_letters.oldest(self._server, self._keys, queues, limit, tended=tended)
+
+    async def tend_dead_letters(self, death_ids: Sequence[str]) -> None:
+        await dead_letters.tend(self._server, self._keys, death_ids)
 
     async def forget_dead_letters(self, death_ids: Sequence[str]) -> None:
         await dead_letters.forget(self._server, self._keys, death_ids)

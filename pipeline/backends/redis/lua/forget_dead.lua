@@ -8,7 +8,7 @@ local removed = 0
 for _, death in ipairs(ARGV) do
   local entry = call('HGET', P .. 'dead:at', death)
   if entry then
-    call('XDEL', P .. 'dead', entry)
+    if call('XDEL', P .. 'dead', entry) == 0 then call('XDEL', P .. 'dead:tended', entry) end
     removed = removed + call('HDEL', P .. 'dead:at', death)
   end
 end

@@ -6,7 +6,7 @@
 -- ARGV[5]  tombstones, ARGV[6]  those of ids that we made: for how long they are kept ms
 -- ARGV[7]  fences: for how long they are kept ms  ARGV[8]  the time to live that a fence was written with ms
 -- ARGV[9…] the queues of the home
--- returns  how many jobs, tombstones and fences
+-- returns  how many jobs, tombstones, fences and deaths that nobody records
 -- parts    common bonds moving happening ending
 local left, jobs, tombstones, fences = tonumber(ARGV[1]), 0, 0, 0
 
@@ -57,4 +57,12 @@ for _, scope in ipairs(oldest(P .. 'fences', now - ARGV[7])) do
     fences = fences + call('ZREM', P .. 'fences', scope)
   end
 end
-return {jobs, tombstones, fences}
+
+local unrecorded = math.min(call('XLEN', P .. 'dead:tended') - tonumber(ARGV[4]), left)
+if unrecorded > 0 then
+  for _, entry in ipairs(call('XRANGE', P .. 'dead:tended', '-', '+', 'COUNT', unrecorded)) do
+    call('HDEL', P .. 'dead:at', pairs_of(entry[2]).death_id)
+    call('XDEL', P .. 'dead:tended', entry[1])
+  end
+end
+return {jobs, tombstones, fences, math.max(unrecorded, 0)}
