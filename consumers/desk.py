@@ -1,19 +1,20 @@
 """What people and programs act with, over HTTP and on the command line: the queue, with the domain behind it."""
 
-import getpass
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+import contracts.payloads  # registers them all, too: the job of a dead letter may be of any
 from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
+from consumers.operator import operator
 from consumers.overseeing import StoredDocuments
+from contracts.jobs import payload_type
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import ConfigurationError, NotAllowed
 from pipeline.http.call import Call
-from pipeline.http.desk import Belonging, Desk, Stopped
+from pipeline.http.desk import Belonging, Chance, Desk, Stopped
 from pipeline.http.errors import Problem
 from pipeline.http.principal import COMMAND_LINE, Principal
 from pipeline.store import batches
@@ -27,12 +28,14 @@ async def _nothing() -> None: ...
 def desk_of(pipeline: Pipeline, database: Database) -> Desk:
     """Return what acts on this pipeline."""
     outbox = pipeline.inspector.unsent = outbox_of(pipeline, database)
+    timeout = pipeline.settings.document_process_timeout
     return Desk(
         settings=pipeline.settings,
         broker=pipeline.broker,
         inspector=pipeline.inspector,
         database=database,
-        business=None if KNOWLEDGE.absent else Documents(database, outbox),
+        handled=contracts.payloads.handled(),
+        business=None if KNOWLEDGE.absent else Documents(database, outbox, timeout=timeout),
         documents=StoredDocuments(database, pipeline, outbox),
     )
 
@@ -47,10 +50,10 @@ async def by_hand(command: str) -> AsyncIterator[Call]:
     async with Pipeline.open() as pipeline, open_database(pipeline.settings) as database:
         desk = desk_of(pipeline, database)
         if desk.business is not None:
-            outbox = outbox_of(pipeline, database)
+            outbox, timeout = outbox_of(pipeline, database), pipeline.settings.document_process_timeout
             check = partial(refuse_another, pipeline, database)
-            desk = replace(desk, business=Documents(database, outbox, check))
-        user = _user()
+            desk = replace(desk, business=Documents(database, outbox, check, timeout=timeout))
+        user = operator()
         who = Principal(user, user, COMMAND_LINE, frozenset())
         try:
             yield Call(desk, who, f"streamlane {command}", any_job=True)
@@ -62,19 +65,14 @@ async def by_hand(command: str) -> AsyncIterator[Call]:
             raise NotAllowed(problem.error) from None
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number that nobody named
-        return str(os.getuid())
-
-
 class Documents:
     """Implements `pipeline.http.desk.Business`: what a job works on is a document."""
 
-    def __init__(self, database: Database, outbox: Outbox, check: Check = _nothing) -> None:
-        """Before the first document `check` says whether this is their database."""
-        self._database, self._outbox, self._check = database, outbox, check
+    def __init__(
+        self, database: Database, outbox: Outbox, check: Check = _nothing, *, timeout: float | None = None
+    ) -> None:
+        """Before the first document `check` says whether this is their database; `timeout` is that of a parse, in seconds."""
+        self._database, self._outbox, self._check, self._timeout = database, outbox, check, timeout
 
     async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> tuple[Belonging, Stopped]:
         """See `Business`."""
@@ -104,3 +102,20 @@ class Documents:
                 for ident in some:
                     await cancel(sql, ident)
         return documents
+
+    async def again(self, job_id: str, task_type: str, data: str) -> Chance:
+        """See `Business`."""
+        from consumers.knowledge.again import another_chance, concerns
+
+        kind = payload_type(task_type)
+        try:
+            job = kind.decode(data) if kind else None
+        except ValueError:
+            job = None
+        if job is None or not concerns(job):
+            return Chance()
+        await self._check()
+        cut = await self._outbox.choose_cut()
+        async with self._outbox.transaction() as sql:
+            said = await another_chance(sql, job_id, job, cut, self._timeout)
+        return Chance(said.refusal, said.afresh)

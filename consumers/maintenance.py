@@ -4,7 +4,7 @@ import importlib
 from typing import Any, Final
 
 from consumers.core import PHRASES
-from consumers.knowledge.lifecycle import fail_delete
+from consumers.knowledge.lifecycle import DELETE_GIVEN_UP, fail_delete
 from consumers.knowledge.removal import remove
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeListDelete
@@ -25,7 +25,7 @@ async def delete_documents(job: KnowledgeListDelete, ctx: Context[Services]) -> 
 
 async def delete_lost(job: KnowledgeListDelete, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook: what is not gone says so, and can be deleted again."""
-    message = f"delete task {PHRASES[letter.reason]}: {letter.error}"
+    message = f"{DELETE_GIVEN_UP} {PHRASES[letter.reason]}: {letter.error}"
     async with services.outbox.transaction() as session:
         for knowledge_id in job.knowledge_ids:
             await fail_delete(session, knowledge_id, message)

@@ -38,6 +38,10 @@ ALL_OF_IT: Final = Coverage(only=(PARSE.only or frozenset()) | {"knowledge:auto_
 """Every job that works on one document alone."""
 
 
+DELETE_GIVEN_UP: Final = "delete task"
+"""How the error of a document begins whose removal was given up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What became of one document. `status` and `attempt` are those it had before."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from contracts.jobs import payload_types
 from contracts.payloads import (
     agents,
     bots,
@@ -58,3 +59,8 @@ AWAITING_HANDLER: Final = frozenset(
     }
 )
 """Types that have no handler yet. This list only shrinks."""
+
+
+def handled() -> frozenset[str]:
+    """Return the types that the workers of this package handle."""
+    return frozenset(payload_types()) - AWAITING_HANDLER

@@ -28,7 +28,7 @@ from pipeline.http.call import Call
 from pipeline.http.desk import Desk
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
-from pipeline.http.steering import known_scope
+from pipeline.http.steering import another_chance, known_reason, known_scope, run_again
 from pipeline.inspector import PAGE
 from pipeline.projection import task_info
 from pipeline.store import dead_letters as rows
@@ -91,7 +91,9 @@ async def dead_letter(who: Reader, desk: Here, id: LetterId) -> answers.LetterDe
 
 @router.post("/dead-letters/{id}/replay", responses=documented(404, 409))
 async def replay_one(request: Request, who: Replayer, id: LetterId) -> answers.Success:  # noqa: A002
-    """Give a job another chance: it runs once more, or, if it is no longer kept, a new one of its payload does."""
+    """Give a job another chance: it runs once more, or, if it is no longer kept, a new one of its payload does; a document
+    that failed with it is parsed again.
+    """
     effects = await replay(Call.of(request, who), [id])
     if effects[id] == "not_found":
         raise _missing()
@@ -207,26 +209,26 @@ async def _replay(desk: Desk, letter: Letter) -> str:
             return await _enqueue_again(desk, letter)
         if record.state is not JobState.ARCHIVED:
             return f"its job is {record.state}"
-        await desk.inspector.run_now(letter.job_id)
+        return await run_again(desk, record) or "replayed"
     except (JobNotFound, NotAllowed) as error:  # somebody was faster
         return str(error)
-    return "replayed"
 
 
 async def _enqueue_again(desk: Desk, letter: Letter) -> str:
     """The id is derived, so that two who replay the same death make one job."""
+    chance = await another_chance(desk, letter.job_id, letter.task_type, letter.payload)
+    if chance.refusal or chance.afresh:
+        return chance.refusal or "replayed"
     payload = payload_type(letter.task_type)
     if payload is None:
         return f"its job is no longer kept, and this process does not know the type {letter.task_type}"
     try:
         item = _again(payload.decode(letter.payload), letter)
-        (receipt,) = await Producer(desk.broker, desk.settings).enqueue_many([item])
+        await Producer(desk.broker, desk.settings).enqueue_many([item])
     except (PartialEnqueue, StoreUnavailable):
         raise
     except (ValueError, StreamlaneError):
         return "its job is no longer kept, and its payload cannot be read"
-    if receipt.duplicate and letter.replayed_at:
-        return f"it was replayed before, as job {receipt.id}"
     return "replayed"
 
 
@@ -263,7 +265,7 @@ def _narrowed(
         task_type=task_type or None,
         scope=about.kind if about else None,
         scope_id=about.id if about else None,
-        reason=reason or None,
+        reason=known_reason(reason),
         error=error,
         replayed=replayed,
     )

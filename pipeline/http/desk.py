@@ -30,6 +30,16 @@ Stopped = Sequence[ScopeCancel]
 """What became of the jobs of a cancel, as far as the queue was told already."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What another chance of a job that died comes to. `refusal`: to nothing, and why; `afresh`: other work was asked for
+    in its place; neither: the job itself has something to do.
+    """
+
+    refusal: str = ""
+    afresh: bool = False
+
+
 class Business(Protocol):
     """What a cancel means to whoever the jobs work for."""
 
@@ -44,10 +54,15 @@ class Business(Protocol):
         caller's to cancel afterwards. Raises StoreUnavailable.
         """
 
+    async def again(self, job_id: str, task_type: str, data: str) -> Chance:
+        """Decide what another chance of a job that died comes to, by its type and payload, and ask for what is done in its
+        place. Raises StoreUnavailable.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`business` is None where nobody can cancel on behalf of the domain, `documents` where nobody keeps any;
+    """`handled` are the job types that workers of ours handle. `business` is None where nobody can cancel on behalf of the domain, `documents` where nobody keeps any;
     `started_at` is in milliseconds; `guesses` limits how many passwords are tried at once, for each takes a core and
     32 MB.
     """
@@ -56,6 +71,7 @@ class Desk:
     broker: Broker
     inspector: Inspector
     database: Database
+    handled: Collection[str] = frozenset()
     business: Business | None = None
     documents: Documents | None = None
     started_at: int = field(default_factory=now_ms)

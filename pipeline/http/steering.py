@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts.jobs import Scope
-from contracts.states import TERMINAL, JobState
+from contracts.states import TERMINAL, ArchiveReason, JobState
 from contracts.topology import QUEUES
-from pipeline.actions import Action, Effect, allowed, cancellable, of_document, payload
+from pipeline.actions import DOCUMENT_TYPES, Action, Effect, allowed, cancellable, of_document, payload
 from pipeline.broker import ScopeCancel
 from pipeline.errors import JobNotFound, NotAllowed
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call
-from pipeline.http.desk import Belonging, Desk
+from pipeline.http.desk import Belonging, Chance, Desk
 from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
 from pipeline.inspector import AT_ONCE, BULK_S, LONGEST_PAGE
@@ -67,6 +67,13 @@ def known_state(name: str) -> JobState:
     if name not in set(JobState):
         raise Problem(400, "Unknown task state", "unknown_task_state")
     return JobState(name)
+
+
+def known_reason(name: str | None) -> str | None:
+    """Return why a job may have been given up, None for nothing. Raises Problem 400."""
+    if name and name not in set(ArchiveReason):
+        raise Problem(400, f"Unknown reason; there are {', '.join(ArchiveReason)}", "unknown_reason")
+    return name or None
 
 
 def known_scope(text: str) -> Scope | None:
@@ -190,12 +197,42 @@ async def act(call: Call, record: JobRecord, action: Action) -> Acted:
         return Acted((await see.act(action, [job_id]))[job_id])
     verb, effect = (see.run_now, Effect.RUN) if action is Action.RUN_NOW else (see.delete, Effect.DELETED)
     try:
+        if action is Action.RUN_NOW and record.state is JobState.ARCHIVED:
+            if action not in await see.actions(record):
+                return Acted(
+                    Effect.NOT_ALLOWED, "the job was cancelled with what it belongs to; enqueue it anew"
+                )
+            said = await run_again(call.desk, record)
+            return Acted(Effect.NOT_ALLOWED if said else Effect.RUN, said)
         await verb(job_id)
     except JobNotFound:
         return Acted(Effect.NOT_FOUND)
     except NotAllowed as error:  # a cancel covers it, its unique key is taken, or somebody was faster
         return Acted(Effect.NOT_ALLOWED, str(error))
     return Acted(effect)
+
+
+async def run_again(desk: Desk, record: JobRecord) -> str:
+    """Give an archived job another attempt, or have what it worked on done afresh in its place; return why not, if not.
+    Raises JobNotFound, NotAllowed, StoreUnavailable.
+    """
+    job = record.job
+    chance = await another_chance(desk, job.id, job.type, job.data)
+    if chance.refusal:
+        return chance.refusal
+    if not chance.afresh:
+        await desk.inspector.run_now(job.id)
+        return ""
+    with suppress(JobNotFound, NotAllowed):  # it is done with
+        await desk.inspector.delete(job.id)
+    return ""
+
+
+async def another_chance(desk: Desk, job_id: str, task_type: str, data: str) -> Chance:
+    """Return what another chance of a job that died comes to. Raises StoreUnavailable."""
+    if desk.business is not None:
+        return await desk.business.again(job_id, task_type, data)
+    return Chance("what it works on is not known to this process" if task_type in DOCUMENT_TYPES else "")
 
 
 def refusal(record: JobRecord, action: Action) -> str:

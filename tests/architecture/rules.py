@@ -27,6 +27,7 @@ COMPOSING = {
         "housekeeping",
         "lanes",
         "lives",
+        "operator",
         "overseeing",
         "services",
         "settings",
@@ -36,7 +37,18 @@ COMPOSING = {
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
 OPERATING = {
     f"consumers/commands/{name}.py"
-    for name in ["acting", "dead", "hurrying", "jobs", "operating", "queues", "settings", "wording"]
+    for name in [
+        "acting",
+        "dead",
+        "hurrying",
+        "jobs",
+        "keys",
+        "operating",
+        "queues",
+        "serve",
+        "settings",
+        "wording",
+    ]
 }
 OPERATED = {
     "pipeline.actions",

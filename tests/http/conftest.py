@@ -9,6 +9,7 @@ from consumers.api import api_of
 from consumers.database import open_database
 from consumers.knowledge.documents import ProcessOptions, SourceFile, register
 from consumers.knowledge.knowledge_bases import ensure_base
+from contracts.jobs import JobPayload
 from contracts.outcomes import Skip
 from contracts.payloads.documents import DocumentProcess
 from pipeline.errors import StoreUnavailable
@@ -21,6 +22,7 @@ from pipeline.store.ledger import SqlLedger
 from tests.support.backends import BACKENDS
 from tests.support.databases import migrated
 from tests.support.hand import Hand
+from tests.support.standing import let_stand
 
 
 @asynccontextmanager
@@ -93,13 +95,16 @@ def audited(database):
 
 @pytest.fixture
 def die(pipeline, hand, database):
-    """Let a job die and its death be recorded; return its id."""
+    """Let a job die and its death be recorded; return its id. By default it works on a document that stands."""
 
-    async def die(error: str = "no use", **fields):
-        receipt = await pipeline.enqueue(document(**fields))
-        (delivery,) = await hand.take()
+    async def die(error: str = "no use", payload: JobPayload | None = None, **fields):
+        job: JobPayload = payload or (parse := document(**fields))
+        if payload is None:
+            await let_stand(database, parse.knowledge_id, parse.tenant_id, parse.knowledge_base_id)
+        receipt = await pipeline.enqueue(job)
+        delivery = await hand.take_one(job.spec.queue)
         await hand.settle(delivery, Skip(error))
-        letters = await pipeline.broker.dead_letters(["default"], 100)
+        letters = await pipeline.broker.dead_letters([job.spec.queue], 100)
         await SqlLedger(database).record_deaths(letters)
         await pipeline.broker.forget_dead_letters([letter.death_id for letter in letters])
         return receipt.id

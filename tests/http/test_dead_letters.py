@@ -10,6 +10,7 @@ from pipeline.client import Enqueue, Origin
 from pipeline.store import SqlLedger
 
 from tests.http.conftest import document
+from tests.support.standing import let_stand
 
 LETTERS = "/api/v1/system/admin/runtime/dead-letters"
 
@@ -39,6 +40,12 @@ async def test_deaths_are_found_by_scope_type_reason_and_error(operator, die):
     assert len((await listed(operator, type="document:process", reason="skip"))["dead_letters"]) == 2
     for narrowed in ({"type": "wiki:ingest"}, {"reason": "poison"}, {"error": "of%no"}):
         assert (await listed(operator, **narrowed))["dead_letters"] == []
+
+
+async def test_a_reason_that_is_none_is_refused_naming_those_there_are(operator):
+    refused = await operator.get(LETTERS, params={"reason": "bored"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "unknown_reason")
+    assert "worker_lost" in refused.json()["error"]
 
 
 async def test_a_death_is_shown_with_its_job(operator, die):
@@ -78,6 +85,7 @@ async def test_a_job_that_is_no_longer_kept_is_enqueued_anew_once(operator, die,
 async def test_a_replay_of_a_job_that_is_no_longer_kept_is_as_it_was_asked_for(
     operator, pipeline, hand, database
 ):
+    await let_stand(database)
     root = await pipeline.enqueue(document(knowledge="k0"), delay=3600)
     origin = Origin(root.id, root.id, 0, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     child = Enqueue(document(), queue="chat_attachment", max_retry=9, timeout=77, retention=5, origin=origin)
@@ -110,13 +118,13 @@ async def test_a_death_that_was_replayed_is_not_said_to_be_once_more(operator, d
     assert (await operator.post(url)).status_code == 200
     await hand.settle(await hand.take_one())
     again = await operator.post(url)
-    assert (again.status_code, again.json()["code"]) == (409, "not_replayable")
+    assert (again.status_code, again.json()["code"]) == (409, "already_replayed")
 
 
 async def test_what_was_replayed_before_the_queue_went_away_is_over(operator, die, away_after, audited):
     jobs = [await die(knowledge=f"k{n}") for n in range(3)]
     with away_after(2, "run_now"):
-        answer = await operator.post(f"{LETTERS}/replay", json={})
+        answer = await operator.post(f"{LETTERS}/replay", json={"all": True})
         assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert [letter["job_id"] for letter in (await listed(operator))["dead_letters"]] == jobs[:1]
     (deed,) = await audited()
@@ -181,7 +189,7 @@ async def test_many_deaths_are_deleted_at_once(operator, die):
 
 async def test_a_tenants_key_sees_and_replays_only_its_deaths(client, key, die, audited):
     await die(tenant=1)
-    await die(tenant=2)
+    await die(tenant=2, base="b2", knowledge="k2")
     client.headers.update(await key("system_runtime_manage", tenant=2))
     (letter,) = (await listed(client))["dead_letters"]
     assert letter["tenant_id"] == 2

@@ -16,6 +16,7 @@ from pipeline.store import audit, keys
 
 from tests.http.conftest import calling, document
 from tests.support.jobs import Work
+from tests.support.standing import let_stand
 
 BASE = "/api/v1/system/admin/runtime"
 
@@ -26,6 +27,8 @@ def at(task: str, action: str, queue: str = "default") -> str:
 
 async def archived(pipeline, hand, **fields):
     """A job that was given up."""
+    async with open_database(pipeline.settings) as database:
+        await let_stand(database, fields.get("knowledge", "k1"))
     receipt = await pipeline.enqueue(document(**fields))
     (delivery,) = await hand.take()
     await hand.settle(delivery, Skip("no <b>use</b>"))
