@@ -1,17 +1,19 @@
 """The HTTP service: what `pipeline.http` offers, with the domain behind it."""
 
 import asyncio
+import errno
 import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from consumers.desk import desk_of
 from pipeline import Database, Pipeline
+from pipeline.errors import ConfigurationError
 from pipeline.http.app import create_app
 from pipeline.store import people
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_ADMIN = "admin"
+EVERY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a browser is told instead
+"""Hosts that stand for every address of a machine, and one that can be called."""
 
 
 def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
@@ -29,8 +33,8 @@ def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
 
 @asynccontextmanager
 async def listening(app: "FastAPI", host: str, port: int) -> AsyncIterator[str]:
-    """Serve an app while the block runs; give its address. Raises OSError when it cannot listen there."""
-    bound = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    """Serve an app while the block runs; give an address of it. Raises ConfigurationError when it cannot listen there."""
+    bound = _bound(host, port)
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -42,13 +46,28 @@ async def listening(app: "FastAPI", host: str, port: int) -> AsyncIterator[str]:
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[bound]), name="http")
     try:
-        shown = f"[{host}]" if ":" in host else host
+        named = EVERY.get(host, host)
+        shown = f"[{named}]" if ":" in named else named
         yield f"http://{shown}:{bound.getsockname()[1]}/"
     finally:
         app.state.watch.over = True
         server.should_exit = True
         await serving
         bound.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reasons = {
+            errno.EADDRINUSE: "another process listens there already",
+            errno.EACCES: "this user may not listen there",
+        }
+        said = reasons.get(error.errno or 0, error.strerror or str(error))
+        raise ConfigurationError(
+            f"cannot listen on port {port} of {host}: {said}; choose another with --port or --host"
+        ) from None
 
 
 @contextmanager

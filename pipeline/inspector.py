@@ -1,7 +1,7 @@
 """Seeing and steering, for people and tools: the broker's verbs with names instead of types."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final, Protocol
 
 from contracts.fences import coverage
@@ -97,6 +97,22 @@ class Inspector:
             found.append(row)
         return found
 
+    async def strange(
+        self, stats: Iterable[QueueStat], pools: Iterable[PoolStat], handled: Container[str]
+    ) -> dict[str, list[str]]:
+        """Return the queues that no live worker of their pool reads and where only types wait, as far as the newest jobs
+        tell, that are not `handled` by any worker of ours; and these types.
+        """
+        living = {pool.name for pool in pools if pool.instances}
+        found: dict[str, list[str]] = {}
+        for stat in stats:
+            if stat.pending and stat.pool not in living:
+                page = await self.tasks(stat.name, JobState.PENDING)
+                types = sorted({record.job.type for record in page.records})
+                if types and not any(one in handled for one in types):
+                    found[stat.name] = types
+        return found
+
     async def history(self, hours: int = 24) -> list[HourStat]:
         """Return what each queue did in each of the last `hours` hours (UTC), the present one last; at most a week.
         In registry order. Raises ConfigurationError (no hour).
@@ -163,6 +179,18 @@ class Inspector:
             (stat,) = [one for one in await self._broker.queue_stats() if one.name == name]
             return Count(getattr(stat, JobState(state)))
         return Count(*await self._broker.count(name, JobState(state), match))
+
+    async def count_scope(self, scope: Scope) -> Count:
+        """Return how many jobs of a scope have not ended; it does not look for long."""
+        number = 0
+        for stat in await self.queues():
+            for state in (JobState.ACTIVE, *sorted(WAITING)):
+                if getattr(stat, state):
+                    found = await self.count(stat.name, state, TaskFilter(scope=scope))
+                    number += found.number
+                    if found.more:
+                        return Count(number, more=True)
+        return Count(number)
 
     async def job(self, job_id: str) -> JobRecord:
         """Return one job. Raises JobNotFound when there is none (any more)."""

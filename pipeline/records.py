@@ -121,8 +121,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class QueueStat:
-    """One queue at a glance (facts 3.4). `latency_ms` is the age of the oldest pending job; processed, failed and
-    cancelled count today (UTC).
+    """One queue at a glance (facts 3.4). `latency_ms` is the age of the oldest pending job. processed counts the attempts
+    that ended today (UTC), failed those of them that failed; cancelled_today are none of them.
     """
 
     name: str
@@ -147,10 +147,15 @@ class QueueStat:
         """All that is not ended."""
         return self.pending + self.active + self.scheduled + self.retry
 
+    @property
+    def done(self) -> int:
+        """Attempts of today that ended well."""
+        return self.processed - self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class HourStat:
-    """What a queue did in the hour that began at `at` (ms)."""
+    """What a queue did in the hour that began at `at` (ms): attempts that ended, and those of them that failed."""
 
     queue: str
     at: int

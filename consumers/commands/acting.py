@@ -14,10 +14,20 @@ from contracts.topology import queue as known_queue
 from pipeline.actions import Action, Effect
 from pipeline.actions import allowed as allowed_of
 from pipeline.errors import ConfigurationError, JobNotFound, NotAllowed
+from pipeline.http.audit import recorded
 from pipeline.http.call import Call
 from pipeline.http.errors import Problem
-from pipeline.http.steering import DID_IT, Matching, act_on_records, act_on_task, cancel_scope, named
+from pipeline.http.steering import (
+    DID_IT,
+    TASK_DEEDS,
+    Matching,
+    act_on_records,
+    act_on_task,
+    cancel_scope,
+    named,
+)
 from pipeline.records import Count, JobRecord
+from pipeline.store.audit import Outcome
 
 COMMANDS: Final[Mapping[Action, str]] = {
     Action.CANCEL: "cancel",
@@ -84,7 +94,9 @@ async def act_on_one(call: Call, action: Action, job_id: str) -> Effect:
     """
     try:
         record = await call.desk.inspector.job(job_id)
-    except JobNotFound:
+    except JobNotFound as gone:
+        async with recorded(call, TASK_DEEDS[action], ("queue_task", job_id), action=action.value) as entry:
+            entry.outcome, entry.details["error"] = Outcome.DENIED, str(gone)
         if action is Action.CANCEL:
             return Effect.NOT_FOUND
         raise

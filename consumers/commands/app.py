@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from consumers.commands.operating import AsJson, operating
 from consumers.commands.terminal import emit, named, needs, run
 from consumers.extras import KNOWLEDGE
+from contracts.rights import Capability
 
 
 class Commands(TyperGroup):
@@ -217,7 +218,10 @@ app.add_typer(admins, name="admins")
 @keys.command("create")
 def create_key(
     name: Annotated[str, typer.Option(help="What it is for.", callback=named)],
-    capability: Annotated[list[str], typer.Option(help="What it may do; give it once for each.")],
+    capability: Annotated[
+        list[str],
+        typer.Option(help=f"What it may do; give it once for each. There are: {', '.join(Capability)}."),
+    ],
     tenant: Annotated[
         int | None, typer.Option(min=1, max=2**63 - 1, help="Confine it to this tenant.")
     ] = None,

@@ -13,10 +13,11 @@ from consumers.desk import by_hand
 from pipeline import Database, Pipeline, Settings
 from pipeline.errors import ConfigurationError, JobNotFound
 from pipeline.http.answers import LetterRow
+from pipeline.http.audit import recorded
 from pipeline.http.call import Call
 from pipeline.http.dashboard.filters import Filters
 from pipeline.http.dashboard.letters import narrowed
-from pipeline.http.dead_letters import delete, replay
+from pipeline.http.dead_letters import DELETED, REPLAYED, delete, replay
 from pipeline.store import dead_letters as rows
 from pipeline.store.dead_letters import Letter, Narrowed
 
@@ -93,7 +94,7 @@ async def replay_dead(choice: Choice, *, yes: bool, as_json: bool) -> int:
     """Give the jobs of these deaths another chance."""
     effects: dict[int, str] = {}
     async with by_hand("dead replay") as call:
-        wanted = await _chosen(call, choice)
+        wanted = await _chosen(call, choice, REPLAYED)
         if not await _agreed(call, choice, "replay", yes=yes):
             return FAILED
         async for ids in wanted:
@@ -113,7 +114,7 @@ async def purge(choice: Choice, *, yes: bool, as_json: bool) -> int:
     """Delete these deaths, and their jobs that are still archived."""
     deleted = 0
     async with by_hand("dead purge") as call:
-        wanted = await _chosen(call, choice)
+        wanted = await _chosen(call, choice, DELETED)
         if not await _agreed(call, choice, "delete_letters", yes=yes):
             return FAILED
         async for ids in wanted:
@@ -125,8 +126,8 @@ async def purge(choice: Choice, *, yes: bool, as_json: bool) -> int:
     return OK
 
 
-async def _chosen(call: Call, choice: Choice) -> AsyncIterator[list[int]]:
-    """Return the ids of the deaths that were chosen, in parts. Raises ConfigurationError, JobNotFound."""
+async def _chosen(call: Call, choice: Choice, deed: str) -> AsyncIterator[list[int]]:
+    """Return the ids of the deaths that were chosen, in parts; one that is not there is refused the deed. Raises ConfigurationError, JobNotFound."""
     narrowed_down = choice.filters.any or bool(choice.reason) or choice.all
     if bool(choice.ids) == narrowed_down:
         raise ConfigurationError(
@@ -134,7 +135,11 @@ async def _chosen(call: Call, choice: Choice) -> AsyncIterator[list[int]]:
         )
     if not choice.ids:
         return _matching(call.desk.database, choice.match)
-    letters = await _named(call.desk.database, choice.ids)
+    try:
+        letters = await _named(call.desk.database, choice.ids)
+    except JobNotFound:
+        async with recorded(call, deed, ("dead_letter", " ".join(choice.ids))):
+            raise
     return _parts([letter.id for letter in letters])
 
 

@@ -12,17 +12,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.commands.terminal import FAILED, OK, complain, emit, moment, out, table
 from consumers.database import open_database
-from pipeline import Settings
+from consumers.operator import deed
+from contracts.rights import Capability
+from pipeline import Database, Settings
 from pipeline.errors import ConfigurationError
+from pipeline.http.audit import Entry, written_down
 from pipeline.store import keys, people
-from pipeline.store.keys import Capability
+from pipeline.store.audit import Deed, Outcome
 
 
 async def create(name: str, capabilities: Sequence[str], tenant: int | None, as_json: bool) -> int:
     """Make a key and print it."""
     known = [_capability(capability) for capability in capabilities]
-    async with _transaction() as sql:
+    about = {"capabilities": " ".join(known), "tenant": str(tenant or "")}
+    doing = deed("keys create", "system.api_key_created", ("api_key", name), **about)
+    async with _written(doing) as (database, entry), database.transaction() as sql:
         key, text = await keys.create(sql, name, known, tenant)
+        entry.details["key_id"] = key.id
     if as_json:
         emit(asdict(key) | {"key": text})
     else:
@@ -50,8 +56,11 @@ async def list_keys(as_json: bool) -> int:
 
 async def revoke(name: str, as_json: bool) -> int:
     """Revoke the keys that are called so."""
-    async with _transaction() as sql:
-        count = await keys.revoke(sql, name)
+    doing = deed("keys revoke", "system.api_key_revoked", ("api_key", name))
+    async with _written(doing) as (database, entry):
+        async with database.transaction() as sql:
+            count = await keys.revoke(sql, name)
+        _tell(entry, count, "no valid key has this id, prefix or name")
     if not count:
         complain("no valid key has this id, prefix or name", "not_found", as_json=as_json)
         return FAILED
@@ -74,7 +83,8 @@ async def add_admin(name: str, password: str | None, as_json: bool) -> int:
     """Add a person, or give one a new password; without one, make and print it."""
     made = password or secrets.token_urlsafe(15)
     kept = await asyncio.to_thread(people.hashed, made)
-    async with _transaction() as sql:
+    doing = deed("admins add", "system.admin_added", ("admin", name))
+    async with _written(doing) as (database, _), database.transaction() as sql:
         await people.add(sql, name, kept)
     if as_json:
         emit({"name": name, "password": made})
@@ -96,8 +106,11 @@ async def list_admins(as_json: bool) -> int:
 
 async def remove_admin(name: str, as_json: bool) -> int:
     """Remove a person."""
-    async with _transaction() as sql:
-        removed = await people.remove(sql, name)
+    doing = deed("admins remove", "system.admin_removed", ("admin", name))
+    async with _written(doing) as (database, entry):
+        async with database.transaction() as sql:
+            removed = await people.remove(sql, name)
+        _tell(entry, removed, "no administrator has this name")
     if not removed:
         complain("no administrator has this name", "not_found", as_json=as_json)
         return FAILED
@@ -108,12 +121,24 @@ async def remove_admin(name: str, as_json: bool) -> int:
     return OK
 
 
+def _tell(entry: Entry, done: int, otherwise: str) -> None:
+    if not done:
+        entry.outcome = Outcome.DENIED
+        entry.details["error"] = otherwise
+
+
 def _capability(name: str) -> Capability:
     if name in set(Capability):
         return Capability(name)
     near = difflib.get_close_matches(name, list(Capability), n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(Capability)}"
     raise ConfigurationError(f"unknown capability {name!r}; {hint}")
+
+
+@asynccontextmanager
+async def _written(doing: Deed) -> AsyncIterator[tuple[Database, Entry]]:
+    async with open_database(Settings.read()) as database, written_down(database, doing) as entry:
+        yield database, entry
 
 
 @asynccontextmanager

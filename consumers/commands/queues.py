@@ -1,7 +1,7 @@
 """`streamlane queues`, `workers`, `pause` and `resume`: everything at a glance."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from consumers.commands.terminal import OK, drawn, emit, line, moment, out, shown, table, width
 from consumers.commands.watching import watch
 from consumers.commands.wording import SAYS, age, notice
+from contracts.payloads import handled
 from contracts.topology import queue as known_queue
 from pipeline import Pipeline
 from pipeline.clock import now_ms
@@ -29,11 +30,12 @@ class Glance:
 
     stats: Sequence[QueueStat]
     pools: Sequence[PoolStat]
+    strange: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def notices(self) -> list[str]:
         """What needs somebody, in sentences."""
-        return [notice(one) for one in notices(self.stats, self.pools)]
+        return [notice(one) for one in notices(self.stats, self.pools, self.strange)]
 
     @property
     def told(self) -> dict[str, Any]:
@@ -66,7 +68,9 @@ async def queues(as_json: bool, watched: bool = False) -> int:
 
 
 async def _glance(pipeline: Pipeline) -> Glance:
-    return Glance(await pipeline.inspector.queues(), await pipeline.inspector.pools())
+    see = pipeline.inspector
+    stats, pools = await see.queues(), await see.pools()
+    return Glance(stats, pools, await see.strange(stats, pools, handled()))
 
 
 def _picture(seen: Glance, height: int = 0) -> RenderableType:
@@ -102,7 +106,7 @@ def _queue_table(stats: Sequence[QueueStat]) -> tuple[list[str], list[list[objec
             "scheduled": stat.scheduled,
             "retry": stat.retry,
             "archived": stat.archived,
-            "done": stat.processed,
+            "done": stat.done,
             "failed": stat.failed,
             "oldest": age(stat.latency_ms),
         }
@@ -128,13 +132,11 @@ def _print_line(seen: Glance, number: int) -> None:
     """Print everything in one line, and before the first one what its parts are called."""
     told = dict(figures(seen.stats, {}))
     row = {"time": moment(now_ms())} | {
-        name: told[name]
-        for name in ("pending", "active", "scheduled", "retry", "archived", "processed", "failed")
+        name: told[name] for name in ("pending", "active", "scheduled", "retry", "archived", "done", "failed")
     }
     row |= {"oldest": age(told["oldest_ms"]), "busy": sum(pool.active for pool in seen.pools)}
-    names = dict(zip(row, row, strict=True)) | {"processed": "done"}
     if not number:
-        line(names.values())
+        line(row)
     line(row.values())
 
 
@@ -179,13 +181,14 @@ async def set_paused(name: str, as_json: bool, *, paused: bool) -> int:
     queue = known_queue(name).name
     action = "pause" if paused else "resume"
     async with by_hand(action) as call:
+        before = {stat.name: stat.paused for stat in await call.desk.inspector.queues()}
         await set_paused(call, queue, paused=paused)
+    already = before[queue] is paused
     if as_json:
-        emit({"queue": queue, "action": action, "paused": paused, "success": True})
+        emit({"queue": queue, "action": action, "paused": paused, "already": already, "success": True})
+    elif paused:
+        was = " already" if already else ""
+        out.print(f"queue {queue} starts nothing{was} until: streamlane resume {queue}")
     else:
-        out.print(
-            f"queue {queue} starts nothing until: streamlane resume {queue}"
-            if paused
-            else f"queue {queue} goes on"
-        )
+        out.print(f"queue {queue} was not paused" if already else f"queue {queue} goes on")
     return OK

@@ -1,12 +1,13 @@
 """`streamlane serve` and `streamlane api`: the HTTP service, with and without workers in its process."""
 
-from consumers.api import FIRST_ADMIN, api_of, first_password, listening, stop_asked
+from consumers.api import EVERY, FIRST_ADMIN, api_of, first_password, listening, stop_asked
 from consumers.commands.terminal import OK, say
 from consumers.database import open_database, refuse_another
 from consumers.settings import share
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS
 from pipeline import Database, Pipeline
+from pipeline.store import SqlLedger
 
 
 async def serve(host: str, port: int, *, lite: bool) -> int:
@@ -19,7 +20,7 @@ async def serve(host: str, port: int, *, lite: bool) -> int:
         open_services(pipeline) as services,
         listening(api_of(pipeline, services.database), host, port) as address,
     ):
-        await _introduce(address, services.database)
+        await _introduce(address, host, services.database)
         code = await pipeline.serve(
             pools=tuple(POOLS),
             handlers=handlers_of(POOLS),
@@ -40,17 +41,22 @@ async def api(host: str, port: int) -> int:
         ):
             await share(pipeline, database)
             await refuse_another(pipeline, database)
-            async with listening(api_of(pipeline, database), host, port) as address:
-                await _introduce(address, database)
+            pipeline.ledger = SqlLedger(database)
+            async with (
+                pipeline.recording(),
+                listening(api_of(pipeline, database), host, port) as address,
+            ):
+                await _introduce(address, host, database)
                 await asked.wait()
     return OK
 
 
-async def _introduce(address: str, database: Database) -> None:
+async def _introduce(address: str, host: str, database: Database) -> None:
     password = await first_password(database)
     how = (
         f"sign in as {FIRST_ADMIN} with the password {password}, which is shown this once"
         if password
         else "sign in with your name and password (`streamlane admins add NAME` sets one)"
     )
-    print(f"streamlane: dashboard and API at {address}; {how}; stop with Ctrl-C", flush=True)  # noqa: T201
+    others = " and at every other address of this machine" if host in EVERY else ""
+    print(f"streamlane: dashboard and API at {address}{others}; {how}; stop with Ctrl-C", flush=True)  # noqa: T201

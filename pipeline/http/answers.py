@@ -36,7 +36,9 @@ class Pool(BaseModel):
 
 
 class QueueRow(BaseModel):
-    """A queue; processed, failed and cancelled_today count today (UTC), `latency_ms` is the age of the oldest."""
+    """A queue. `processed` counts the attempts that ended today (UTC), `failed` those of them that failed; `latency_ms` is
+    the age of the oldest that waits.
+    """
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -228,7 +230,7 @@ class Workers(BaseModel):
 
 
 class Hour(BaseModel):
-    """What a queue did in the hour that began at `at`."""
+    """What a queue did in the hour that began at `at`: attempts that ended, and those of them that failed."""
 
     model_config = ConfigDict(from_attributes=True)
 

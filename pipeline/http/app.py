@@ -10,9 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.http import admin, audit_log, dead_letters, health, knowledge, sign_in
 from pipeline.http.auth import SignInNeeded
+from pipeline.http.dashboard.frame import failed, wants_page
 from pipeline.http.dashboard.router import router as dashboard
 from pipeline.http.desk import Desk
-from pipeline.http.errors import answer_errors
+from pipeline.http.errors import WORDS, answer_errors, body
 from pipeline.http.sse import Watch
 from pipeline.http.wire import Json
 
@@ -43,6 +44,14 @@ def create_app(desk: Desk) -> FastAPI:
     @app.exception_handler(SignInNeeded)
     async def _sign_in(_request: Request, _error: SignInNeeded) -> Response:
         return RedirectResponse("/sign-in", 303)
+
+    @app.exception_handler(404)
+    async def _nowhere(request: Request, error: Exception) -> Response:
+        if wants_page(request):
+            return await failed(request, 404, "page")
+        if isinstance(error, HTTPException):
+            return body(404, str(error.detail), WORDS[404])
+        raise error
 
     app.add_middleware(Bounded)
     app.add_middleware(Headers)

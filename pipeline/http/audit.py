@@ -14,6 +14,7 @@ from pipeline.http.errors import Problem
 from pipeline.http.principal import Principal
 from pipeline.store import audit
 from pipeline.store.audit import PLATFORM, Deed, Outcome
+from pipeline.store.engine import Database
 
 log = structlog.get_logger(component="audit")
 
@@ -29,9 +30,16 @@ class Entry:
 @asynccontextmanager
 async def recorded(call: Call, deed: str, target: tuple[str, str], /, **details: str) -> AsyncIterator[Entry]:
     """Record what the block does to `target`, a type and an id. Raises StoreUnavailable before it runs."""
-    database, entry = call.desk.database, Entry(dict(details))
+    async with written_down(call.desk.database, _deed(call, deed, target, details)) as entry:
+        yield entry
+
+
+@asynccontextmanager
+async def written_down(database: Database, deed: Deed) -> AsyncIterator[Entry]:
+    """Write down that something is done, and what the block came to. Raises StoreUnavailable before it runs."""
+    entry = Entry(dict(deed.details))
     async with database.transaction() as sql:
-        row = await audit.write(sql, _deed(call, deed, target, entry.details))
+        row = await audit.write(sql, deed)
     try:
         yield entry
     except BaseException as error:
@@ -41,6 +49,8 @@ async def recorded(call: Call, deed: str, target: tuple[str, str], /, **details:
         entry.outcome = Outcome.DENIED if refused else Outcome.FAILED
         if isinstance(error, Exception):
             entry.details["error"] = str(error)[:500]
+        if isinstance(error, Problem):
+            entry.details["code"] = error.code
         raise
     finally:
         try:
@@ -51,10 +61,11 @@ async def recorded(call: Call, deed: str, target: tuple[str, str], /, **details:
 
 
 async def refused(
-    request: Request, principal: Principal, action: str, why: str, target: tuple[str, str] | None = None
+    request: Request, principal: Principal, action: str, why: Problem, target: tuple[str, str] | None = None
 ) -> None:
     """Record that somebody was not let do something; by default to what the path names."""
-    deed = _deed(Call.of(request, principal), action, target or _target(request), {"error": why})
+    said = {"error": why.error, "code": why.code}
+    deed = _deed(Call.of(request, principal), action, target or _target(request), said)
     async with desk_of(request).database.transaction() as sql:
         await audit.write(sql, replace(deed, outcome=Outcome.DENIED))
 

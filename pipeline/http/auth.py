@@ -70,9 +70,10 @@ def needs(
             refusal = "this concerns all tenants, and the key is bound to one"
         if refusal:
             named = deed if isinstance(deed, str) else deed.get(request.path_params.get("action", ""), "")
+            problem = Problem(403, refusal, "forbidden")
             if named:
-                await audit.refused(request, principal, named, refusal)
-            raise Problem(403, refusal, "forbidden")
+                await audit.refused(request, principal, named, problem)
+            raise problem
         return principal
 
     return check

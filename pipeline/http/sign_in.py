@@ -69,8 +69,9 @@ async def begin(request: Request, name: str, password: str) -> str:
         fits = await asyncio.to_thread(lambda: people.matches(password, kept or _nobody()))
     who = Principal(admin, name, ADMIN, frozenset())
     if not (found and fits):
-        await audit.refused(request, who, SIGNED_IN, "wrong name or password", ("admin", name))
-        raise Problem(401, "wrong name or password", "wrong")
+        wrong = Problem(401, "wrong name or password", "wrong")
+        await audit.refused(request, who, SIGNED_IN, wrong, ("admin", name))
+        raise wrong
     async with (
         audit.recorded(Call.of(request, who), SIGNED_IN, ("admin", name)),
         desk.database.transaction() as sql,

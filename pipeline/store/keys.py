@@ -5,31 +5,19 @@ import hmac
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.identity import new_id
+from contracts.rights import Capability as Capability  # noqa: PLC0414 - part of what this module offers
 from pipeline.clock import now_ms
 from pipeline.store.rows import changed
 from pipeline.store.tables_people import api_keys
 
 MARK: Final = "slk"
 """What every key begins with, so that one that is found somewhere is known for what it is."""
-
-
-class Capability(StrEnum):
-    """What a key may be good for."""
-
-    SYSTEM_RUNTIME_READ = "system_runtime_read"
-    SYSTEM_RUNTIME_MANAGE = "system_runtime_manage"
-    SYSTEM_AUDIT_READ = "system_audit_read"
-    KNOWLEDGE_READ = "knowledge_read"
-    KNOWLEDGE_WRITE = "knowledge_write"
-    AGENT_READ = "agent_read"
-    AGENT_RUN = "agent_run"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pipeline.store.ledger import SqlLedger
 from tests.support.commands import on_a_terminal, start_streamlane, streamlane
 from tests.support.hand import Hand
 from tests.support.jobs import Work, handles, working
+from tests.support.standing import let_stand
 from tests.support.waiting import wait_until
 
 
@@ -38,6 +39,7 @@ async def some_die(folder: Path, count: int) -> list[str]:
     async with Pipeline.open(data_dir=folder) as pipeline, open_database(pipeline.settings) as database:
         hand, died = Hand(pipeline.broker), []
         for n in range(count):
+            await let_stand(database, f"k{n}", base="b")
             died.append((await pipeline.enqueue(document(n))).id)
             await hand.settle(await hand.take_one(), Skip(f"no [use] {n}"))
         letters = await pipeline.broker.dead_letters(["default"], 10)
@@ -170,7 +172,10 @@ def test_what_matches_is_acted_on_only_when_somebody_agreed(say, tmp_path):
 def test_jobs_are_run_and_deleted_one_or_some_and_a_refusal_says_what_is_allowed(say, tmp_path):
     first, second, third = asyncio.run(some(tmp_path, *(Enqueue(Work(n=n), delay=60) for n in range(3))))
     refused = say("jobs", "delete", first, "--json")
-    assert (refused.code, "does not allow delete; it allows" in refused.json["error"]) == (1, True)
+    assert (
+        refused.code,
+        "a job that is scheduled cannot be deleted; it allows" in refused.json["error"],
+    ) == (1, True)
     assert say("jobs", "run-now", first).out == "put in its queue\n"
     named = say("jobs", "cancel", second, third, "nobody", "--json")
     assert (named.code, named.json["effects"]) == (
@@ -199,7 +204,7 @@ def test_what_was_given_up_is_listed_shown_replayed_and_struck_off(say, tmp_path
     first = str(letters[0]["id"])
     assert say("dead", "replay", first, "--json").json["effects"] == {first: "replayed"}
     again = say("dead", "replay", first)
-    assert (again.code, "its job is pending" in again.out) == (1, True)
+    assert (again.code, "dies again" in again.out) == (1, True)
     assert say("dead", "replay").code == 2
     assert say("dead", "replay", "--all").code == 2
     assert say("dead", "replay", "99").code == 1
@@ -207,6 +212,31 @@ def test_what_was_given_up_is_listed_shown_replayed_and_struck_off(say, tmp_path
     assert say("dead", "replay", "--all", "--reason=skip", "--type=document:process", "--yes").code == 0
     assert say("dead", "list", "--json").json["dead_letters"] == []
     assert len(say("dead", "list", "--replayed", "--json").json["dead_letters"]) == 3
+
+
+def test_what_is_no_longer_kept_is_replayed_by_a_command_that_runs_no_such_job(say, tmp_path):
+    async def forget(job_id: str) -> None:
+        async with Pipeline.open(data_dir=tmp_path) as pipeline:
+            await pipeline.inspector.delete(job_id)
+
+    (job,) = asyncio.run(some_die(tmp_path, 1))
+    asyncio.run(forget(job))
+    assert say("dead", "replay", job).out == "1 replayed\n"
+
+
+def test_a_repeated_cancel_or_pause_says_so_and_whatever_is_refused_is_written_down(say, tmp_path):
+    (job,) = asyncio.run(some(tmp_path, Enqueue(Work(), delay=60)))
+    assert say("jobs", "cancel", job).out == "cancelled\n"
+    assert say("jobs", "cancel", job).out == "was cancelled already\n"
+    assert say("pause", "wiki", "--json").json["already"] is False
+    assert say("pause", "wiki").out == "queue wiki starts nothing already until: streamlane resume wiki\n"
+    assert say("jobs", "run-now", "nobody").code == 1
+    assert say("dead", "replay", "77").code == 1
+    deeds = [(deed.action, deed.target_id, deed.outcome) for deed in asyncio.run(audited(tmp_path))]
+    assert deeds[:2] == [
+        ("system.dead_letter_replayed", "77", "denied"),
+        ("system.queue_task_run_now", "nobody", "denied"),
+    ]
 
 
 async def test_a_watch_prints_lines_where_nobody_draws_them_and_ends_quietly(tmp_path):

@@ -6,11 +6,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 from consumers.knowledge.tables import Knowledge
+from contracts.jobs import Job
 from contracts.outcomes import Skip
 from contracts.payloads.agents import AgentRun
 from contracts.states import JobState
+from pipeline.broker import NewJob
 from pipeline.errors import StoreUnavailable
-from pipeline.store import people
+from pipeline.store import SqlLedger, people
 from pipeline.store.sqlite import READERS
 from sqlalchemy import text, update
 
@@ -91,7 +93,7 @@ async def test_a_form_without_the_token_of_the_session_changes_nothing(client, p
         ("/queues/agent?state=nope", 200),
         ("/queues/agent?scope=x", 200),
         ("/queues/agent?tenant=x&type=%00", 200),
-        ("/dead?cursor=x&reason=nope&tenant=99999999999999999999999", 200),
+        ("/dead?cursor=x&reason=nope&tenant=99999999999999999999999", 400),
         ("/documents?status=nope&tenant=999999999999999999999999&cursor=.", 200),
         ("/documents?tenant=11111111111111111111x", 200),
         (f"/documents?tenant={'9' * 5000}", 200),
@@ -99,7 +101,7 @@ async def test_a_form_without_the_token_of_the_session_changes_nothing(client, p
         ("/documents/d?attempt=nope", 404),
         ("/documents/d?attempt=99999999999999999999", 404),
         ("/documents/d?attempt=-1", 404),
-        ("/audit?cursor=99999999999999999999", 200),
+        ("/audit?cursor=99999999999999999999", 400),
         ("/find?id=%00%ff", 404),
         ("/static/x/nope.js", 404),
     ],
@@ -260,3 +262,65 @@ async def test_a_store_that_is_away_is_a_page_too(pipeline, client, token, monke
 
 def run(number: int) -> AgentRun:
     return AgentRun(tenant_id=1, agent_id="a", session_id=f"s{number}", message_id=f"m{number}")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/queues/agent?state=bogus", "There is no such state."),
+        ("/dead?reason=bogus", "There is no such reason."),
+        ("/documents?status=bogus", "There is no such state."),
+        ("/dead?cursor=bogus", "Begin at the first page."),
+        ("/audit?cursor=-1", "Begin at the first page."),
+        ("/queues/nowhere", "There is no queue with this name"),
+        ("/nowhere", "There is no such page"),
+    ],
+)
+async def test_what_a_page_cannot_show_is_told_instead_of_shown_empty(client, token, die, path, said):
+    await die()
+    client.headers["accept"] = "text/html"
+    assert said in (await client.get(path)).text
+
+
+async def test_a_refusal_is_told_in_the_language_of_who_reads_it(client, token, pipeline, die, operator):
+    job = await die()
+    await operator.post(f"/api/v1/system/admin/runtime/queues/default/tasks/{job}/actions/cancel")
+    assert "cannot be cancelled" in (await client.get("/audit")).text
+    client.headers["accept-language"] = "ru"
+    page = (await client.get("/audit")).text
+    assert "этого не позволяют" in page
+    assert "cannot be" not in page
+
+
+async def test_who_asks_no_page_of_a_path_that_is_not_there_is_told_so_in_json(client):
+    answer = await client.get("/nowhere", headers={"accept": "text/html"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_lists_are_narrowed_to_types_that_only_other_processes_know(client, token, pipeline, database):
+    for job_id in ("a", "b"):
+        strange = Job(id=job_id, type="boom:go", queue="agent", data="{}")
+        await pipeline.broker.enqueue([NewJob(strange)])
+    hand = Hand(pipeline.broker)
+    await hand.settle(await hand.take_one("agent"), Skip("no"))
+    await SqlLedger(database).record_deaths(await pipeline.broker.dead_letters(["agent"], 10))
+    for path in ("/queues/agent", "/dead"):
+        assert "<option>boom:go</option>" in (await client.get(path)).text
+
+
+async def test_a_cancel_of_all_that_belongs_to_something_first_says_on_how_many(client, token, pipeline):
+    for n in range(3):
+        await pipeline.enqueue(AgentRun(tenant_id=7, agent_id="a", session_id="s", message_id=str(n)))
+    asked = await client.post("/scopes/tenant/7/cancel/confirm", data={"csrf_token": token})
+    assert "3 jobs are under way." in asked.text
+    page = await client.get("/queues/agent", params={"scope": "tenant:7"})
+    assert '<span class="soft small">All that belongs to tenant 7' in page.text
+
+
+async def test_dead_jobs_that_nobody_recorded_are_not_hidden(client, token, pipeline, hand):
+    await pipeline.enqueue(document())
+    await hand.settle(await hand.take_one(), Skip("no"))
+    page = (await client.get("/dead")).text
+    assert "1 more job is dead and not recorded here" in page
+    assert 'href="/queues/default?state=archived"' in page
+    assert "Nothing has died" not in page

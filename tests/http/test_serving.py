@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from consumers.api import api_of, listening
+from pipeline.errors import ConfigurationError
 
 from tests.support.commands import start_streamlane, streamlane
 from tests.support.waiting import wait_until
@@ -109,3 +111,14 @@ def test_administrators_are_added_listed_and_removed(tmp_path):
     assert streamlane("admins", "list", "--json", data_dir=tmp_path).json == {"admins": ["ann"]}
     assert streamlane("admins", "remove", "ann", data_dir=tmp_path).code == 0
     assert streamlane("admins", "remove", "ann", data_dir=tmp_path).code == 1
+
+
+async def test_the_address_that_is_told_can_be_called_and_a_taken_port_is_named(pipeline, database):
+    app = api_of(pipeline, database)
+    async with listening(app, "0.0.0.0", 0) as address:
+        assert (await asyncio.to_thread(call, f"{address}healthz"))[0] == 200
+        port = int(address.rstrip("/").rpartition(":")[2])
+        assert address == f"http://127.0.0.1:{port}/"
+        with pytest.raises(ConfigurationError, match="another process listens there already; choose another"):
+            async with listening(app, "0.0.0.0", port):
+                pass

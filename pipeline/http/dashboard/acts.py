@@ -76,7 +76,7 @@ def back(visit: Frame, form: Form, otherwise: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked. `sample` is (type, id) of some of them; `key` names the texts."""
+    """What a person is asked. `sample` is (type, id) of some of them; `key` names the texts, `note` is said beside them."""
 
     key: str
     about: Mapping[str, Any]
@@ -84,12 +84,16 @@ class Question:
     at_least: bool = False
     sample: Sequence[tuple[str, str]] = ()
     grave: bool = True
+    note: str = ""
 
 
 async def ask(visit: Frame, question: Question, form: Form, to: str) -> Response:
     """Show a question; its form sends the same again, to the page that does it."""
     t, key, possible = visit.t, question.key, question.count > 0 or question.at_least
-    consequence = t(f"confirm.{key}.about") + (f" {t('confirm.at_least')}" if question.at_least else "")
+    note = f"{question.note} " if question.note else ""
+    consequence = (
+        note + t(f"confirm.{key}.about") + (f" {t('confirm.at_least')}" if question.at_least else "")
+    )
     return await visit.page(
         "confirm.html",
         question=t(f"confirm.{key}", **question.about) if possible else t("confirm.nothing"),
@@ -217,8 +221,10 @@ async def resume(visit: Visit, name: str) -> Response:
 async def ask_scope(visit: Visit, kind: str, ident: str) -> Response:
     """Ask before all that belongs to something is cancelled, in whatever queue."""
     scope, form = _scope(kind, ident), await form_of(visit)
-    queued = await visit.desk.inspector.has_queued(kind, ident)
-    question = Question("cancel_scope", {"scope": str(scope)}, count=int(queued))
+    found = await visit.desk.inspector.count_scope(scope)
+    queued = found.number or int(await visit.desk.inspector.has_queued(kind, ident))
+    note = visit.t("confirm.cancel_scope.count", n=queued)
+    question = Question("cancel_scope", {"scope": str(scope)}, count=queued, at_least=found.more, note=note)
     return await ask(visit, question, form, back(visit, form, "/"))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts.jobs import Scope
+from pipeline.errors import CursorInvalid
 from pipeline.records import TaskFilter
 
 LARGEST: Final = 2**63 - 1
@@ -62,3 +63,12 @@ class Filters:
 def number(text: str) -> int | None:
     """Return a number as a database can hold it: a larger one is nobody's. None for what is none."""
     return min(int(text), LARGEST) if text.isdecimal() else None
+
+
+def before_of(cursor: str) -> int | None:
+    """Return the id of a row that the page before ended with; None for the first page. Raises CursorInvalid."""
+    if not cursor:
+        return None
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < len(str(LARGEST))):
+        raise CursorInvalid("this is not a page cursor; start from the first page")
+    return int(cursor)

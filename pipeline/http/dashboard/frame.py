@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from contracts.topology import UnknownNameError
 from pipeline.clock import now_ms
 from pipeline.errors import CursorExpired, CursorInvalid, JobNotFound, PartialEnqueue, StoreUnavailable
-from pipeline.http.auth import SignInNeeded, signed_in
+from pipeline.http.auth import COOKIE, SignInNeeded, signed_in
 from pipeline.http.call import Call
 from pipeline.http.dashboard.rendering import render
 from pipeline.http.dashboard.texts import LANGUAGES, Language, language
@@ -165,7 +165,7 @@ def _did(t: Language, code: str, value: object) -> str:
 
 PROBLEMS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     JobNotFound: (404, "job"),
-    UnknownNameError: (404, "page"),
+    UnknownNameError: (404, "queue"),
     CursorInvalid: (400, "cursor"),
     CursorExpired: (409, "cursor"),
     StoreUnavailable: (503, "store"),
@@ -197,29 +197,38 @@ class PageRoute(APIRoute):
                 return _entrance(request)
             except Problem as problem:
                 code = problem.code if problem.code == "csrf" else "refused"
-                return await self._fail(request, problem.status, code, problem.error)
+                said = language_of(request).refusal(problem.code, problem.error)
+                return await failed(request, problem.status, code, said)
             except HTTPException as refusal:
-                return await self._fail(request, refusal.status_code, "refused", str(refusal.detail))
+                return await failed(request, refusal.status_code, "refused", str(refusal.detail))
             except tuple(PROBLEMS) as error:
                 status, code = next(PROBLEMS[kind] for kind in type(error).mro() if kind in PROBLEMS)
-                return await self._fail(request, status, code)
+                return await failed(request, status, code)
             except UnicodeError:  # a form in a coding of its own may hold half of a surrogate pair
-                return await self._fail(request, 400, "refused", "this text cannot be kept")
+                return await failed(request, 400, "refused", "this text cannot be kept")
             except RequestValidationError:
-                return await self._fail(request, 404, "page")
+                return await failed(request, 404, "page")
             except Exception:
                 log.exception("a page failed", path=request.url.path)
-                return await self._fail(request, 500, "bug")
+                return await failed(request, 500, "bug")
 
         return handle
 
-    async def _fail(self, request: Request, status: int, code: str, error: str = "") -> Response:
-        t = language_of(request)
-        desk = desk_of(request)
-        try:
-            who = await signed_in(request, desk)
-        except (SignInNeeded, Problem, HTTPException, StoreUnavailable):
-            who = Principal("", "", "", frozenset())
-        title = t(f"problem.{code}")
-        text = t(f"problem.{code}.about") if t.has(f"problem.{code}.about") else error
-        return await Frame(request, desk, who, t).page("problem.html", status=status, title=title, text=text)
+
+async def failed(request: Request, status: int, code: str, error: str = "") -> Response:
+    """Return the page that says what went wrong."""
+    t = language_of(request)
+    desk = desk_of(request)
+    try:
+        who = await signed_in(request, desk)
+    except (SignInNeeded, Problem, HTTPException, StoreUnavailable):
+        who = Principal("", "", "", frozenset())
+    title = t(f"problem.{code}")
+    text = t(f"problem.{code}.about") if t.has(f"problem.{code}.about") else error
+    return await Frame(request, desk, who, t).page("problem.html", status=status, title=title, text=text)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a browser of somebody who signed in asks for a page."""
+    reads = "text/html" in request.headers.get("accept", "")
+    return reads and request.method == "GET" and COOKIE in request.cookies

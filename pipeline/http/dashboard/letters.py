@@ -11,7 +11,7 @@ from contracts.jobs import payload_types
 from contracts.states import ArchiveReason
 from pipeline.http import dead_letters
 from pipeline.http.dashboard.acts import ALL, LONGEST_S, Form, Question, ask, back, first, form_of
-from pipeline.http.dashboard.filters import Filters, number
+from pipeline.http.dashboard.filters import Filters, before_of, number
 from pipeline.http.dashboard.frame import Frame, PageRoute, Visit, back_with, query_with
 from pipeline.http.errors import Problem
 from pipeline.store import dead_letters as rows
@@ -31,27 +31,37 @@ async def dead(visit: Visit, reason: str = "", cursor: str = "") -> Response:
     filters = Filters.read(visit.request.query_params)
     groups: dict[str, list[Letter]] = {}
     counts: Mapping[str, int] = {}
-    before = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 19 else None
+    types = {filters.type} - {""} | set(payload_types())
+    before = before_of(cursor)
     size, next_cursor = PAGE if reason else FEW, ""
-    if not filters.problem:
+    problem = f"filter.{filters.problem}" if filters.problem else ""
+    if reason and reason not in set(ArchiveReason):
+        problem = "filter.bad_reason"
+    if not problem:
         async with visit.desk.database.read() as sql:
-            counts = _by_reason(await rows.counted(sql, narrowed(filters, reason)))
+            kinds = await rows.counted(sql, narrowed(filters, reason))
+            counts, types = _by_reason(kinds), types | {task_type for _, task_type in kinds if task_type}
             for why in counts:
                 found = await rows.listed(sql, narrowed(filters, why), size + 1, before if reason else None)
                 groups[why] = found[:size]
                 if reason and len(found) > size:
                     next_cursor = str(found[size - 1].id)
+    filtered = filters.any or bool(reason)
+    archived = {stat.name: stat.archived for stat in await visit.desk.inspector.queues() if stat.archived}
+    missing = 0 if filtered or problem else sum(archived.values()) - sum(counts.values())
     return await visit.page(
         "dead.html",
         "dead",
+        missing=missing,
+        archived=archived,
         groups=groups,
         counts=counts,
         reason=reason,
         reasons=[each.value for each in ArchiveReason],
-        types=sorted(payload_types()),
+        types=sorted(types),
         filters=filters.shown,
-        filtered=filters.any or bool(reason),
-        problem=visit.t(f"filter.{filters.problem}") if filters.problem else "",
+        filtered=filtered,
+        problem=visit.t(problem) if problem else "",
         cursor=cursor,
         next_cursor=next_cursor,
         query_with=lambda **changes: query_with(visit.request, **changes),

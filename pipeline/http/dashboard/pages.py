@@ -7,6 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from contracts.knowledge import ParseStatus
 from contracts.states import TERMINAL, JobState
 from contracts.topology import QUEUES
 from contracts.topology import queue as known_queue
@@ -14,7 +15,7 @@ from pipeline.actions import Action, allowed
 from pipeline.clock import now_ms
 from pipeline.errors import CursorInvalid, JobNotFound
 from pipeline.http.dashboard import document_view, job_view, views
-from pipeline.http.dashboard.filters import LARGEST, Filters, number
+from pipeline.http.dashboard.filters import LARGEST, Filters, before_of, number
 from pipeline.http.dashboard.frame import PageRoute, Visit, query_with
 from pipeline.http.documents import DocumentPage, Wanted
 from pipeline.projection import task_info
@@ -39,7 +40,8 @@ async def overview(visit: Visit) -> Response:
     """Everything at a glance."""
     see = visit.desk.inspector
     stats, pools, hours = await asyncio.gather(see.queues(), see.pools(), see.history(views.HOURS))
-    view = views.overview(stats, pools, hours, now_ms())
+    strange = await see.strange(stats, pools, visit.desk.handled)
+    view = views.overview(stats, pools, hours, now_ms(), strange)
     return await visit.page("overview.html", "overview", view=view, old_ms=views.OLD_MS, models=())
 
 
@@ -51,6 +53,8 @@ async def queue(visit: Visit, name: str, state: str = "", cursor: str = "") -> R
     shown = JobState(state) if state in set(JobState) else views.first_state(stat)
     filters = Filters.read(visit.request.query_params)
     problem, page = f"filter.{filters.problem}" if filters.problem else "", Page((), None)
+    if state and shown != state:
+        problem = "filter.bad_state"
     matching = None
     if not problem:
         try:
@@ -132,6 +136,8 @@ async def document_list(
         return RedirectResponse("/", 303)
     filters = Filters.read({"tenant": tenant})
     problem, page = f"filter.{filters.problem}" if filters.problem else "", DocumentPage(())
+    if status and status not in set(ParseStatus):
+        problem = "filter.bad_state"
     wanted = Wanted(status, name.strip()[:200], number(filters.tenant), cursor)
     if not problem:
         try:
@@ -176,7 +182,7 @@ async def document(visit: Visit, document_id: str, attempt: Attempt = 0) -> Resp
 @router.get("/audit")
 async def audit_log(visit: Visit, cursor: str = "") -> Response:
     """Who did what, the newest first."""
-    before = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 19 else None
+    before = before_of(cursor)
     async with visit.desk.database.read() as sql:
         rows = await audit.listed(sql, PAGE + 1, before)
         names = await people.names_by_id(sql)

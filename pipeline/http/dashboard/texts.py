@@ -62,6 +62,10 @@ class Language:
         key = f"{group}.{code}"
         return self(key) if key in self.texts else code
 
+    def refusal(self, code: str, error: str) -> str:
+        """Return why something was refused: as it was said, in English, or what its code means."""
+        return error if self.code == "en" or not self.has(f"refusal.{code}") else self(f"refusal.{code}")
+
     def number(self, value: float) -> str:
         """Return a count with its thousands parted."""
         return f"{value:,.0f}".replace(",", self.group)

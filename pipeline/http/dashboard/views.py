@@ -75,16 +75,20 @@ class Overview:
 
 
 def overview(
-    stats: Sequence[QueueStat], pools: Sequence[PoolStat], hours: Iterable[HourStat], now: int
+    stats: Sequence[QueueStat],
+    pools: Sequence[PoolStat],
+    hours: Iterable[HourStat],
+    now: int,
+    strange: Mapping[str, Sequence[str]] = {},
 ) -> Overview:
     """Return what the first page shows. `now` is the store's clock in milliseconds."""
     ended: dict[str, list[tuple[int, int, int]]] = {}
     for one in hours:
-        ended.setdefault(one.queue, []).append((one.at, one.processed, one.failed))
+        ended.setdefault(one.queue, []).append((one.at, one.processed - one.failed, one.failed))
     each = {stat.name: hours_until(now, HOURS, ended.get(stat.name, ())) for stat in stats}
     rows = [QueueRow(stat, columns(each[stat.name], 96, 20, gap=1)) for stat in stats]
     return Overview(
-        notices=notices(stats, pools),
+        notices=notices(stats, pools, strange),
         figures=figures(stats, each),
         chart=columns(totals(each), 960, 120, gap=6),
         groups=tuple(_group(pool, rows) for pool in pools),
@@ -108,28 +112,37 @@ def figures(stats: Sequence[QueueStat], hours: Mapping[str, Sequence[Hour]]) -> 
         "retry": sum(stat.retry for stat in stats),
         "archived": sum(stat.archived for stat in stats),
         "processed": sum(stat.processed for stat in stats),
+        "done": sum(stat.done for stat in stats),
         "failed": sum(stat.failed for stat in stats),
         "last_hour": sum(each[-1].done + each[-1].failed for each in hours.values() if each),
     }
 
 
-def notices(stats: Sequence[QueueStat], pools: Sequence[PoolStat]) -> tuple[Notice, ...]:
-    """Return what needs somebody, the worst first."""
+def notices(
+    stats: Sequence[QueueStat], pools: Sequence[PoolStat], strange: Mapping[str, Sequence[str]] = {}
+) -> tuple[Notice, ...]:
+    """Return what needs somebody, the worst first. `strange` is `Inspector.strange`."""
     instances = {pool.name: pool.instances for pool in pools}
     borrowed = set(weights(SHARED)) if instances.get(SHARED) else set()
     found: list[Notice] = []
     deserted: dict[str, int] = {}
+    alone: list[Notice] = []
     for stat in stats:
         if stat.pending and not instances.get(stat.pool) and stat.name not in borrowed:
-            deserted[stat.pool] = deserted.get(stat.pool, 0) + stat.pending
+            if types := strange.get(stat.name):
+                about = {"queue": stat.name, "n": stat.pending, "types": ", ".join(types)}
+                alone.append(Notice("bad", "no_handler", about, f"/queues/{stat.name}"))
+            else:
+                deserted[stat.pool] = deserted.get(stat.pool, 0) + stat.pending
     for pool, waiting in deserted.items():
         lane = POOLS[pool].lane.value
         found.append(Notice("bad", "no_worker", {"pool": pool, "n": waiting, "lane": lane}, "/workers"))
+    found += alone
     for stat in stats:
         to = f"/queues/{stat.name}"
         if stat.paused:
             found.append(Notice("warn", "paused", {"queue": stat.name, "n": stat.pending}, to))
-        elif stat.latency_ms >= OLD_MS and stat.pool not in deserted:
+        elif stat.latency_ms >= OLD_MS and stat.pool not in deserted and stat.name not in strange:
             found.append(Notice("warn", "old", {"queue": stat.name, "age_ms": stat.latency_ms}, to))
     if dead := sum(stat.archived for stat in stats):
         found.append(Notice("warn", "dead", {"n": dead}, "/dead"))

@@ -1,0 +1,15 @@
+"""What a key may be good for."""
+
+from enum import StrEnum
+
+
+class Capability(StrEnum):
+    """One thing that a key lets its bearer do."""
+
+    SYSTEM_RUNTIME_READ = "system_runtime_read"
+    SYSTEM_RUNTIME_MANAGE = "system_runtime_manage"
+    SYSTEM_AUDIT_READ = "system_audit_read"
+    KNOWLEDGE_READ = "knowledge_read"
+    KNOWLEDGE_WRITE = "knowledge_write"
+    AGENT_READ = "agent_read"
+    AGENT_RUN = "agent_run"
