@@ -10,6 +10,7 @@ from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
 from consumers.operator import operator
 from consumers.overseeing import StoredDocuments
+from consumers.wikis import StoredWikis
 from contracts.jobs import payload_type
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import ConfigurationError, NotAllowed
@@ -37,6 +38,7 @@ def desk_of(pipeline: Pipeline, database: Database) -> Desk:
         handled=contracts.payloads.handled(),
         business=None if KNOWLEDGE.absent else Documents(database, outbox, timeout=timeout),
         documents=StoredDocuments(database, pipeline, outbox),
+        wikis=StoredWikis(database),
     )
 
 

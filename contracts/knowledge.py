@@ -34,6 +34,10 @@ STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStat
 """States in which an attempt was given up."""
 
 
+SILENT: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
+"""States in which a document contributes nothing to the pages of a wiki."""
+
+
 class SummaryStatus(StrEnum):
     """Where the summary of a document is."""
 

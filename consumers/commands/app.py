@@ -48,6 +48,7 @@ app = typer.Typer(
 keys = typer.Typer(no_args_is_help=True, help="Keys with which programs use the API.")
 settings = typer.Typer(no_args_is_help=True, help="Settings that are stored for all processes.")
 admins = typer.Typer(no_args_is_help=True, help="People who may sign in to the dashboard.")
+wiki = typer.Typer(no_args_is_help=True, help="Pages about what the documents of a base say.")
 
 DAY_S: Final = 24 * 3600
 LOCAL: Final = "127.0.0.1"
@@ -210,9 +211,47 @@ def housekeeping(
 
 
 app.add_typer(operating)
+app.add_typer(wiki, name="wiki")
 app.add_typer(keys, name="keys")
 app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")
+
+
+@wiki.command("list")
+def list_wiki(kb: BaseName = "default", as_json: AsJson = False) -> None:
+    """List the pages of a base."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.wiki import list_pages
+
+    run(list_pages(kb, as_json), as_json=as_json)
+
+
+@wiki.command("show")
+def show_wiki(
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Which page; `index` is the first.")] = "index",
+    kb: BaseName = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Print a page as Markdown."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.wiki import show_page
+
+    run(show_page(slug, kb, as_json), as_json=as_json)
+
+
+@wiki.command("export")
+def export_wiki(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.")] = Path(
+        "wiki"
+    ),
+    kb: BaseName = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Write all pages as Markdown files with front matter and relative links. Twice gives the same files."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.wiki import export_pages
+
+    run(export_pages(folder, kb, as_json), as_json=as_json)
 
 
 @keys.command("create")

@@ -171,7 +171,6 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
     await abandon(session, row.knowledge_base_id, row.id, row.attempt)
     await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
-    await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
 
 
 async def _hold_base(session: AsyncSession, knowledge_id: str) -> None:

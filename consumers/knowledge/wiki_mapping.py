@@ -17,9 +17,10 @@ from consumers.knowledge.tables import Chunk, Knowledge, table_of
 from consumers.knowledge.tables_wiki import WikiReading
 from consumers.knowledge.wiki_lane import RETRACT, WRITE
 from consumers.knowledge.wiki_names import document_slug, folder_of, slug_of
-from consumers.knowledge.wiki_pages import SILENT, Said
+from consumers.knowledge.wiki_pages import Said
 from consumers.knowledge.wiki_reading import PART, Reading, Text, combine, read_part
 from consumers.knowledge.wiki_writing import Account, Contribution, shortened
+from contracts.knowledge import SILENT
 from pipeline import Database
 from pipeline.store import insert_new
 from pipeline.store.pending_ops import PendingOp

@@ -15,7 +15,8 @@ INDEX: Final = "index"
 TOPICS: Final = "topics"
 """Folder of the pages that are about no single document."""
 
-LONGEST: Final = 80  # characters of a slug; with three bytes for each it is still a file name
+LONGEST: Final = 80  # characters of a slug …
+LONGEST_BYTES: Final = 200  # … and bytes of it, so that it is a file name
 DIGEST: Final = 6  # characters that tell two titles apart
 
 _BETWEEN = re.compile(r"[\s\-‐-―/·]+")
@@ -30,7 +31,7 @@ def slug_of(title: str) -> str:
     plain = unicodedata.normalize("NFKC", title).strip()
     words = _BETWEEN.split(_singular(plain.casefold()))
     wanted = "-".join(words)
-    slug = _ALIEN.sub("", wanted)[:LONGEST].strip(".+-")
+    slug = _fitting(_ALIEN.sub("", wanted))
     if slug == wanted and slug not in {INDEX, ""}:
         return slug
     return _told_apart(slug, "topic", wanted)
@@ -40,7 +41,7 @@ def document_slug(title: str, source: str) -> str:
     """The slug of the page of a document: titles are often the same, sources never."""
     plain = unicodedata.normalize("NFKC", title).casefold()
     slug = _ALIEN.sub("", "-".join(_BETWEEN.split(plain.strip())))
-    return _told_apart(slug[: LONGEST // 2], "document", source)
+    return _told_apart(_fitting(slug[: LONGEST * 3 // 4]), "document", source)
 
 
 def folder_of(source: str) -> str:
@@ -72,6 +73,12 @@ def stems(text: str) -> list[str]:
 def is_written_dense(text: str) -> bool:
     """Whether a title has ideographs, and is therefore looked for as a part of a word."""
     return _DENSE.search(text) is not None
+
+
+def _fitting(slug: str) -> str:
+    """As much of a slug as a file name has room for."""
+    cut = slug[:LONGEST].encode("utf-8", "ignore")[:LONGEST_BYTES].decode("utf-8", "ignore")
+    return cut.strip(".+-")
 
 
 def _singular(words: str) -> str:

@@ -21,14 +21,12 @@ from consumers.knowledge.tables_wiki import (
 )
 from consumers.knowledge.wiki_names import page_id
 from consumers.knowledge.wiki_writing import MOST_SOURCES, Account, Contribution, Draft
-from contracts.knowledge import ParseStatus
+from contracts.knowledge import SILENT
 from pipeline.store import batches, insert_new, now_ms, upsert
 
 VERSIONS: Final = 20
 """Versions of a page that are kept."""
 FOUND: Final = 600  # characters of a page by which it is found
-SILENT: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
-"""States in which a document contributes nothing."""
 
 _contribution: Final = TypeAdapter(Contribution)
 _account: Final = TypeAdapter(Account)

@@ -12,6 +12,7 @@ from pipeline.broker import Broker, ScopeCancel
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.http.documents import Documents
+from pipeline.http.wikis import Wikis
 from pipeline.inspector import Inspector
 from pipeline.store.engine import Database
 
@@ -62,7 +63,8 @@ class Business(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`handled` are the job types that workers of ours handle. `business` is None where nobody can cancel on behalf of the domain, `documents` where nobody keeps any;
+    """`handled` are the job types that workers of ours handle. `business` is None where nobody can cancel on behalf of the domain, `documents` and
+    `wikis` where nobody keeps any;
     `started_at` is in milliseconds; `guesses` limits how many passwords are tried at once, for each takes a core and
     32 MB.
     """
@@ -74,6 +76,7 @@ class Desk:
     handled: Collection[str] = frozenset()
     business: Business | None = None
     documents: Documents | None = None
+    wikis: Wikis | None = None
     started_at: int = field(default_factory=now_ms)
     guesses: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 

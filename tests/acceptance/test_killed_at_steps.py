@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[
 def test_killed_at_any_step_every_document_ends_and_nothing_is_left(
     samples: Path, tmp_path: Path, place: Callable[[str], Place]
 ) -> None:
-    command = ("ingest", *(str(samples / name) for name in CHOSEN), "--kb", "demo", "--json")
+    command = ("ingest", *(str(samples / name) for name in CHOSEN), "--kb", "demo", "--wiki", "--json")
     whole = place("whole")
     steps = tmp_path / "steps"
     dying_streamlane(0, *command, data_dir=whole.data_dir, env={**whole.env, COUNTED: str(steps)})

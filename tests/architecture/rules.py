@@ -32,6 +32,7 @@ COMPOSING = {
         "services",
         "settings",
         "sweeping",
+        "wikis",
     ]
 }
 COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}

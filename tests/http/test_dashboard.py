@@ -20,7 +20,19 @@ from tests.http.conftest import document
 from tests.support.hand import Hand
 
 PASSWORD = "correct horse"
-PAGES = ["/", "/queues/agent", "/jobs/j", "/dead", "/workers", "/documents", "/audit", "/find?id=j"]
+PAGES = [
+    "/",
+    "/queues/agent",
+    "/jobs/j",
+    "/dead",
+    "/workers",
+    "/documents",
+    "/wiki",
+    "/wiki/b",
+    "/wiki/b/index",
+    "/audit",
+    "/find?id=j",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,11 @@ QUERIES = {
     " JOIN entities b ON b.id = r.target_id JOIN chunks c ON c.id = v.chunk_id"
     " JOIN knowledges k ON k.id = v.knowledge_id",
     "images": "SELECT k.source, i.position, i.status FROM images i JOIN knowledges k ON k.id = i.knowledge_id",
+    "pages": "SELECT slug, title, kind, folder, lead, written, body FROM wiki_pages",
+    "said to pages": "SELECT s.slug, k.source, s.kind, s.weight FROM wiki_page_sources s"
+    " JOIN knowledges k ON k.id = s.knowledge_id",
+    "pending operations": "SELECT task_type, op FROM task_pending_ops",
+    "kept readings": "SELECT part FROM wiki_readings",
     "open slots": "SELECT k.source, s.kind FROM slots s JOIN knowledges k ON k.id = s.knowledge_id",
     "outbox": "SELECT type FROM outbox",
     "open spans": "SELECT name FROM knowledge_processing_spans WHERE status IN ('pending', 'running')",

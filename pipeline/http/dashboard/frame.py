@@ -79,7 +79,8 @@ class Frame:
         return self.t.sentence(key, params, now_ms())
 
     def _nav(self) -> list[tuple[str, str]]:
-        pages = ["dead", "workers", *(["documents"] if self.desk.documents else []), "audit"]
+        pages = ["dead", "workers", *(["documents"] if self.desk.documents else [])]
+        pages += [*(["wiki"] if self.desk.wikis else []), "audit"]
         return [("overview", "/"), *((page, f"/{page}") for page in pages)]
 
     async def _dead(self) -> int:

@@ -168,9 +168,11 @@ async def document(visit: Visit, document_id: str, attempt: Attempt = 0) -> Resp
         return await visit.page(
             "problem.html", status=404, title=t("problem.document"), text=t("problem.document.about")
         )
+    pages = await visit.desk.wikis.about(document_id) if visit.desk.wikis else ()
     return await visit.page(
         "document.html",
         "documents",
+        pages=pages,
         story=story,
         d=story.document,
         bars=document_view.lines(story, now),

@@ -1,0 +1,113 @@
+"""`streamlane wiki`: the pages of a base, listed, shown and exported."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from rich.markup import escape
+
+from consumers.commands.ask import base_named
+from consumers.commands.session import session
+from consumers.commands.terminal import FAILED, OK, emit, out, shown
+from consumers.knowledge.wiki_showing import MADE_BY, exported, pages_of, shown_page
+from pipeline.errors import ConfigurationError
+
+NONE: Final = "no pages yet: `streamlane ingest PATH --wiki` lets a base write them"
+HEAD: Final = 65_536  # bytes in which a file says who made it
+
+
+async def list_pages(kb_name: str, as_json: bool) -> int:
+    """Print the pages of a base; return the exit code."""
+    async with session() as opened:
+        kb = await base_named(opened, kb_name)
+        async with opened.services.database.read() as sql:
+            pages = await pages_of(sql, kb.id)
+    if as_json:
+        names = ("slug", "title", "kind", "folder", "lead", "version", "updated_at")
+        emit({"kb": kb_name, "pages": [{name: getattr(page, name) for name in names} for page in pages]})
+        return OK
+    for page in pages:
+        where = f"{page.folder}/" if page.folder else ""
+        out.print(
+            f"[bold]{escape(shown(where + page.slug))}[/bold]  {escape(shown(page.lead or page.title, 100))}"
+        )
+    if not pages:
+        out.print(NONE)
+    return OK
+
+
+async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
+    """Print a page; return the exit code."""
+    async with session() as opened:
+        kb = await base_named(opened, kb_name)
+        async with opened.services.database.read() as sql:
+            found = await shown_page(sql, kb.id, slug)
+    if found is None:
+        raise ConfigurationError(
+            f"no page {slug!r} in {kb_name!r}: `streamlane wiki list` names those there are"
+        )
+    if as_json:
+        emit(
+            {
+                "kb": kb_name,
+                "slug": slug,
+                "title": found.page.title,
+                "kind": found.page.kind,
+                "method": found.page.method,
+                "version": found.page.version,
+                "body": found.body,
+                "sources": [{"knowledge_id": one.knowledge_id, "path": one.source} for one in found.sources],
+            }
+        )
+    else:
+        out.print(found.body.rstrip(), markup=False, highlight=False, soft_wrap=True)
+    return OK
+
+
+async def export_pages(folder: Path, kb_name: str, as_json: bool) -> int:
+    """Write the pages of a base as Markdown files; files of an earlier export that are no pages any more go."""
+    async with session() as opened:
+        kb = await base_named(opened, kb_name)
+        async with opened.services.database.read() as sql:
+            files = await exported(sql, kb.id)
+    try:
+        removed = await asyncio.to_thread(_write, folder, files)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write to {folder}: {error.strerror or error}") from None
+    if as_json:
+        emit({"kb": kb_name, "folder": str(folder), "pages": sorted(files), "removed": removed})
+    elif files:
+        out.print(
+            f"{len(files)} pages of {escape(repr(kb_name))} are in {escape(str(folder))}: begin with index.md"
+        )
+    else:
+        out.print(NONE)
+    return OK if files else FAILED
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> int:
+    """Write files, each whole or not at all; return how many old ones were removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    root = folder.resolve()
+    for path, text in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.parent.resolve().is_relative_to(root):  # a link in the folder may lead out of it
+            part = target.with_name(f".{target.name[:100]}.part")
+            part.write_bytes(text.encode())
+            part.replace(target)
+    wanted = {root / path for path in files}
+    old = [one for one in root.rglob("*.md") if one not in wanted and one.is_file() and _ours(one)]
+    for gone in old:
+        gone.unlink()
+        if gone.parent != root and not any(gone.parent.iterdir()):
+            gone.parent.rmdir()
+    return len(old)
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file says that it was exported."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return head.startswith(b"---\n") and f"\n{MADE_BY}\n".encode() in head
