@@ -37,6 +37,8 @@ from pipeline.store import Database, batches, changed
 LAST_POSITION: Final = 16_383
 MOST_POSITIONS: Final = 255
 """Of one term, as far as a tsvector counts."""
+SAMPLE: Final = 50_000
+"""Entries of the bases looked at, for how many there are and how long they usually are."""
 _SORTS: Final = {EntryKind.QUESTION: 1, EntryKind.SUMMARY: 2, EntryKind.WIKI: 3}
 
 _entries = table("search_entries", *map(column, ("id", "kb_id", "knowledge_id", "attempt", "kind")))
@@ -59,16 +61,21 @@ _FREQUENCIES = sql(
     "SELECT asked.pattern, (SELECT count(*) FROM (SELECT 1 FROM search_entries WHERE words @@ CAST(asked.scoped AS tsquery)"
     " LIMIT :most) found) AS found FROM unnest(CAST(:patterns AS text[]), CAST(:scoped AS text[])) asked (pattern, scoped)"
 )
-# ts_rank of one term says how often it stands there, 1 + 1/4 + 1/9 + ..., times what all the constants take away: a number
-# that grows ever slower, as bm25 wants it. The rest of bm25 is spelled out.
+_SAMPLE = sql(
+    "SELECT count(*) AS entries, coalesce(avg(length), 0) AS usual FROM (SELECT length FROM search_entries"
+    " WHERE kb_id = ANY(CAST(:kb_ids AS text[])) AND words IS NOT NULL LIMIT :most) sampled"
+)
+# ts_rank of one term is 1 + 1/4 + 1/9 + ... as often as it stands there, up to pi^2/6, times a constant; so it tells how
+# often that is. Of several terms with the same beginning it tells the sum.
 _BY_WORDS = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest, 0.0 AS closeness FROM ("
-    " SELECT id, sum(weight * often * 2.2 / (often + 0.3 + 0.9 * length / usual)) AS score FROM ("
-    "  SELECT entry.id, asked.weight, 16.4493 * ts_rank(entry.words, CAST(asked.pattern AS tsquery)) AS often,"
-    "  entry.length, 1 + avg(entry.length) OVER () AS usual"
+    " SELECT id, sum(weight * often * 2.2 / (often + 0.3 + 0.9 * length / CAST(:usual AS float8))) AS score FROM ("
+    "  SELECT entry.id, asked.weight, entry.length, CASE WHEN told.sum < 1.64 THEN 1 / (1.645 - told.sum) - 0.5"
+    "  ELSE told.sum END AS often"
     "  FROM unnest(CAST(:patterns AS text[]), CAST(:scoped AS text[]), CAST(:weights AS float8[])) asked"
     "  (pattern, scoped, weight) CROSS JOIN LATERAL (SELECT id, words, length FROM search_entries"
-    "  WHERE words @@ CAST(asked.scoped AS tsquery) LIMIT :most) entry) matched"
+    "  WHERE words @@ CAST(asked.scoped AS tsquery) LIMIT :most) entry CROSS JOIN LATERAL"
+    "  (SELECT 16.4493 * ts_rank(entry.words, CAST(asked.pattern AS tsquery))) told (sum)) matched"
     " GROUP BY id ORDER BY score DESC, id LIMIT :depth"
     ") found JOIN search_entries entry ON entry.id = found.id ORDER BY found.score DESC, found.id"
 )
@@ -167,10 +174,19 @@ async def _by_words(session: AsyncSession, kb_ids: Sequence[str], terms: Sequenc
     chosen = rarest(counted.items())
     if not chosen:
         return []
-    # of a word that is everywhere within what is read nothing is known but that it weighs little
-    weights = [math.log(1 + POSTINGS / counted[pattern]) for pattern in chosen]
-    asked |= {"patterns": chosen, "scoped": [scoped[pattern] for pattern in chosen], "weights": weights}
+    sample = (await session.execute(_SAMPLE, {"kb_ids": list(kb_ids), "most": SAMPLE})).one()
+    asked |= {
+        "patterns": chosen,
+        "scoped": [scoped[pattern] for pattern in chosen],
+        "usual": float(sample.usual),
+    }
+    asked["weights"] = [_weight(sample.entries, counted[pattern]) for pattern in chosen]
     return candidates(await session.execute(_BY_WORDS, {**asked, "depth": RANK_DEPTH}))
+
+
+def _weight(entries: int, matching: int) -> float:
+    """What it tells that an entry has a word, as bm25 has it."""
+    return max(math.log((entries - matching + 0.5) / (matching + 0.5)), 1e-6) if matching <= entries else 1e-6
 
 
 def _pattern(term: str) -> str:

@@ -60,6 +60,7 @@ POSTGRES = (
         words TSVECTOR
     )""",
     "CREATE INDEX search_entries_base ON search_entries (kb_id)",
+    "CREATE INDEX search_entries_lengths ON search_entries (kb_id) INCLUDE (length) WHERE words IS NOT NULL",
     "CREATE INDEX search_entries_places ON search_entries (knowledge_id, attempt, kind, position)",
     "CREATE INDEX search_entries_chunks ON search_entries (chunk_id)",
     "CREATE INDEX search_entries_words ON search_entries USING gin (words)",
