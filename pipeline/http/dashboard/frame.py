@@ -144,6 +144,13 @@ def back_with(path: str, done: Mapping[str, int | str]) -> Response:
     return response
 
 
+GOOD: Final = (
+    "cancelled", "signalled", "run", "deleted", "paused", "resumed",
+    "document_cancel", "document_reparse", "document_delete",
+)  # fmt: skip
+"""How the codes of what was done as it was asked for begin."""
+
+
 def said(request: Request, t: Language) -> Mapping[str, str] | None:
     """Return what the page before did, in words; the cookie may have been made by anybody."""
     try:
@@ -151,10 +158,7 @@ def said(request: Request, t: Language) -> Mapping[str, str] | None:
         parts = [_did(t, code, value) for code, value in done.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    bad = any(
-        not code.startswith(("cancelled", "signalled", "run", "deleted", "paused", "resumed"))
-        for code in done
-    )
+    bad = any(not code.startswith(GOOD) for code in done)
     return {"level": "warn" if bad else "good", "text": " · ".join(parts)} if parts else None
 
 

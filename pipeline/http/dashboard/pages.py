@@ -14,7 +14,7 @@ from contracts.topology import queue as known_queue
 from pipeline.actions import Action, allowed
 from pipeline.clock import now_ms
 from pipeline.errors import CursorInvalid, JobNotFound
-from pipeline.http.dashboard import document_view, job_view, views
+from pipeline.http.dashboard import document_acts, document_view, job_view, views
 from pipeline.http.dashboard.filters import LARGEST, Filters, before_of, number
 from pipeline.http.dashboard.frame import PageRoute, Visit, query_with
 from pipeline.http.documents import DocumentPage, Wanted
@@ -41,7 +41,8 @@ async def overview(visit: Visit) -> Response:
     see = visit.desk.inspector
     stats, pools, hours = await asyncio.gather(see.queues(), see.pools(), see.history(views.HOURS))
     strange = await see.strange(stats, pools, visit.desk.handled)
-    view = views.overview(stats, pools, hours, now_ms(), strange)
+    unsent = await see.unsent.waiting() if see.unsent else (0, 0)
+    view = views.overview(stats, pools, hours, now_ms(), strange, unsent)
     return await visit.page("overview.html", "overview", view=view, old_ms=views.OLD_MS, models=())
 
 
@@ -178,6 +179,7 @@ async def document(visit: Visit, document_id: str, attempt: Attempt = 0) -> Resp
         bars=document_view.lines(story, now),
         total_ms=document_view.total_ms(story, now),
         queues=document_view.QUEUES,
+        verbs=document_acts.offered(story.document.status),
     )
 
 

@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 
 from pipeline.http import sse
-from pipeline.http.dashboard import acts, entrance, letters, pages, wikis
+from pipeline.http.dashboard import acts, document_acts, entrance, letters, pages, wikis
 
 router = APIRouter()
-for part in (entrance.router, sse.router, pages.router, wikis.router, letters.router, acts.router):
-    router.include_router(part)
+for part in (entrance, sse, pages, wikis, letters, document_acts, acts):
+    router.include_router(part.router)

@@ -13,6 +13,8 @@ from pipeline.records import HourStat, JobRecord, PoolStat, QueueStat
 
 OLD_MS: Final = 10 * 60_000
 """A pending job that waits longer is worth a look."""
+LATE_MS: Final = 10_000
+"""What waits longer in the database to be delivered waits for more than the next round."""
 HOURS: Final = 24
 STATES: Final = (
     JobState.PENDING,
@@ -80,15 +82,18 @@ def overview(
     hours: Iterable[HourStat],
     now: int,
     strange: Mapping[str, Sequence[str]] = {},
+    unsent: tuple[int, int] = (0, 0),
 ) -> Overview:
-    """Return what the first page shows. `now` is the store's clock in milliseconds."""
+    """Return what the first page shows. `now` is the store's clock in milliseconds; `unsent` says how much waits in the
+    database to be delivered to the queue, and for how long.
+    """
     ended: dict[str, list[tuple[int, int, int]]] = {}
     for one in hours:
         ended.setdefault(one.queue, []).append((one.at, one.processed - one.failed, one.failed))
     each = {stat.name: hours_until(now, HOURS, ended.get(stat.name, ())) for stat in stats}
     rows = [QueueRow(stat, columns(each[stat.name], 96, 20, gap=1)) for stat in stats]
     return Overview(
-        notices=notices(stats, pools, strange),
+        notices=(*undelivered(*unsent), *notices(stats, pools, strange)),
         figures=figures(stats, each),
         chart=columns(totals(each), 960, 120, gap=6),
         groups=tuple(_group(pool, rows) for pool in pools),
@@ -116,6 +121,12 @@ def figures(stats: Sequence[QueueStat], hours: Mapping[str, Sequence[Hour]]) -> 
         "failed": sum(stat.failed for stat in stats),
         "last_hour": sum(each[-1].done + each[-1].failed for each in hours.values() if each),
     }
+
+
+def undelivered(count: int, age_ms: int) -> tuple[Notice, ...]:
+    """Return what is said of work that did not come to the queue yet, although somebody should have brought it."""
+    about = {"n": count, "age_ms": age_ms}
+    return (Notice("warn", "undelivered", about, "/workers"),) if age_ms >= LATE_MS else ()
 
 
 def notices(
