@@ -5,8 +5,9 @@ from typing import Final
 
 from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, coverage
 from consumers.knowledge.fates import sources_of
-from consumers.knowledge.search import Hit
+from consumers.knowledge.search import EntryKind, Hit
 from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.wiki_showing import pages_found
 from consumers.services import Services
 
 MAX_QUERY_CHARS: Final = 2000
@@ -22,7 +23,10 @@ async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int)
     (vector,) = await services.embedder.embed([query])
     hits = await services.search.search([kb.id], query, vector, model=services.embedder.model, limit=limit)
     async with services.database.read() as session:
-        paths = await sources_of(session, [hit.knowledge_id for hit in hits])
+        paths = {
+            **await sources_of(session, [hit.knowledge_id for hit in hits]),
+            **await pages_found(session, [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds]),
+        }
     return [
         Passage(paths[hit.knowledge_id], hit.text, score)
         for hit, score in _scored(query, hits)

@@ -15,7 +15,7 @@ from consumers.knowledge.search import EntryKind, Hit
 RANK_DEPTH: Final = 64  # of each ranking; deeper ranks add less than the noise between neighbours
 RANK_DAMPING: Final = 60  # the usual constant of rank fusion: how little the first place stands out
 # What was written about a text, beside 1 for its own words. Measured: it breaks ties well and decides badly.
-HEARSAY: Final = {EntryKind.QUESTION: 0.2, EntryKind.SUMMARY: 0.2, EntryKind.WIKI: 0.2}
+HEARSAY: Final = {EntryKind.QUESTION: 0.2, EntryKind.SUMMARY: 0.2, EntryKind.WIKI: 0.5}
 AGAIN: Final = 0.5
 """Worth of a passage for each one above it of the same document, or of the same words elsewhere."""
 PASSAGE_CHARS: Final = 1200  # shown, when chunks of the same section lie around the one found

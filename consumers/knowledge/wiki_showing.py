@@ -17,6 +17,8 @@ from consumers.knowledge.wiki_linking import links_in, mapped
 from consumers.knowledge.wiki_names import INDEX
 from contracts.knowledge import SILENT
 
+CITED: Final = 5
+"""Sources that are named where a page is cited."""
 MADE_BY: Final = "generator: streamlane wiki"
 """A line of each exported file, by which a later export knows it for its own."""
 
@@ -103,6 +105,17 @@ async def sources_of_page(session: AsyncSession, kb_id: str, slug: str) -> list[
         .order_by(WikiPageSource.weight.desc(), Knowledge.source)
     )
     return [Source(*row) for row in rows]
+
+
+async def pages_found(session: AsyncSession, page_ids: Sequence[str]) -> dict[str, str]:
+    """Return by id what to cite these pages as: the page, and the files it is made from."""
+    found: dict[str, str] = {}
+    for page in await session.scalars(select(WikiPage).where(WikiPage.id.in_(page_ids))):
+        sources = await sources_of_page(session, page.knowledge_base_id, page.slug)
+        names = [PurePosixPath(one.source).name or one.source for one in sources[:CITED]]
+        more = [f"and {len(sources) - CITED} more"] if len(sources) > CITED else []
+        found[page.id] = f"wiki {page.slug}, made from {', '.join([*names, *more])}"
+    return found
 
 
 async def pages_about(session: AsyncSession, knowledge_id: str) -> list[tuple[str, str, str]]:

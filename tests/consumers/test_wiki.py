@@ -1,8 +1,10 @@
 """The wiki of a base: written in batches that settle whole or not at all, whatever happens to those who write it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from consumers.knowledge.asking import find
 from consumers.knowledge.documents import cancel, fail, register
 from consumers.knowledge.knowledge_bases import change_settings
 from consumers.knowledge.lifecycle import delete
@@ -10,10 +12,14 @@ from consumers.knowledge.removal import remove
 from consumers.knowledge.tenants import delete_tenant
 from consumers.knowledge.wiki_lane import ingest_lane
 from consumers.knowledge.wiki_mapping import map_document
+from consumers.knowledge.wiki_reading import read_part
+from consumers.wiki import ACTIVE_TTL_S
+from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from contracts.payloads.wiki import WikiIngest
 from contracts.states import JobState
+from pipeline.errors import StoreUnavailable
 from pipeline.store import now_ms, pending_ops
 
 from tests.support.backends import BACKENDS
@@ -332,3 +338,124 @@ async def test_an_operation_that_is_taken_back_meanwhile_writes_nothing(world, m
     assert (
         await world.rows("SELECT slug FROM wiki_page_sources WHERE knowledge_id = :id", id=places[2][0]) == []
     )
+
+
+async def test_a_page_is_found_and_cited_with_what_it_is_made_from(world):
+    await three(world)
+    async with world.working():
+        await world.settled()
+    found = await find(world.services, world.kb, "Core Pool", limit=20)
+    paths = [passage.path for passage in found]
+    assert "wiki core-pool, made from pools.md, queues.md, leases.md" in paths
+    assert "/notes/pools.md" in paths
+
+
+async def test_a_very_long_document_does_not_start_over(world, monkeypatch):
+    texts = [f"The Part{number} Engine is a machine of its own. {POOL}" for number in range(150)]
+    place = await world.write("book", *texts)
+    read: list[int] = []
+    stopped = asyncio.Event()
+
+    def counted(part, first=0, language=None):
+        if len(read) == 2 and not stopped.is_set():
+            stopped.set()
+            raise StoreUnavailable("as if the process had ended here")
+        read.append(first)
+        return read_part(part, first, language)
+
+    monkeypatch.setattr("consumers.knowledge.wiki_mapping.read_part", counted)
+    async with world.working():
+        await world.settled()
+    assert read == [0, 40, 80, 120]
+    assert await world.status(place[0]) is ParseStatus.COMPLETED
+    assert await world.rows("SELECT part FROM wiki_readings") == []
+
+
+async def test_a_base_whose_batches_were_all_killed_moves_on_once_their_places_are_free(world, monkeypatch):
+    monkeypatch.setattr("consumers.wiki.BUSY_S", 0.3)
+    name = f"wiki:active:{world.kb.id}"
+    for number in range(4):
+        assert await world.pipeline.broker.lock(name, f"killed {number}", 1500, 4)
+    await three(world)
+    async with world.working():
+        await world.settled(timeout=20)
+    assert "core-pool" in await world.pages()
+    assert ACTIVE_TTL_S + 15 <= 75
+
+
+async def test_what_a_killed_batch_had_claimed_is_taken_by_its_next_delivery(world):
+    places = await three(world)
+    job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+    async with world.services.database.transaction() as session:
+        await pending_ops.claim_batch(
+            session, ingest_lane(world.kb.id), 5, owner=f"{derive_id('killed')}:1", stale_before=0
+        )
+
+    async def crashed(run, job, ctx):
+        return await run(job, replace(ctx, job=replace(ctx.job, crashes=1)))
+
+    async with world.working([changed(one, crashed) for one in HANDLERS]):
+        await world.pipeline.enqueue(job, id="killed")
+        await world.settled()
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+
+
+async def test_a_hung_batch_does_not_keep_its_place(world, monkeypatch):
+    await three(world)
+    async with world.services.database.transaction() as session:
+        await change_settings(session, world.kb, wiki_limits={"ingest_max_inflight": 1})
+    hung = asyncio.Event()
+
+    async def hangs(database, embedder, due):
+        if not hung.is_set():
+            hung.set()
+            await asyncio.Event().wait()
+        return await map_document(database, embedder, due)
+
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", hangs)
+    async with world.working():
+        job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+        await world.pipeline.enqueue(job, timeout=1, max_retry=0)
+        await hung.wait()
+        await world.settled(timeout=30)
+    assert "core-pool" in await world.pages()
+
+
+async def test_a_page_that_another_batch_holds_lets_its_documents_wait(world, monkeypatch):
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.SLUG_WAIT_S", 0.2)
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.FOLLOW_UP_S", 0.2)
+    places = await three(world)
+    name = f"wiki:slug:{world.kb.id}:{derive_id('job-lease')}"
+    assert await world.pipeline.broker.lock(name, "another", 60_000, 1)
+    async with world.working():
+        await world.pipeline.enqueue(WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id))
+
+        async def only_one_is_done():
+            return [await world.status(ident) for ident, _ in places] == [
+                ParseStatus.FINALIZING,
+                ParseStatus.COMPLETED,
+                ParseStatus.FINALIZING,
+            ]
+
+        await wait_until(only_one_is_done, describe="the documents that do not touch the page are done")
+        assert await world.pipeline.broker.unlock(name, "another")
+        await world.settled()
+    assert await world.rows("SELECT sum(fail_count) FROM task_pending_ops") == [(None,)]
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+
+
+async def test_what_failed_in_an_outage_counts_as_no_failure(world, monkeypatch):
+    await three(world)
+    away = [True, True]
+
+    async def failing(database, embedder, due):
+        if away:
+            away.pop()
+            raise StoreUnavailable("the database is away")
+        return await map_document(database, embedder, due)
+
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", failing)
+    async with world.working():
+        await world.settled()
+    assert await world.rows("SELECT id FROM task_dead_letters") == []
+    assert "core-pool" in await world.pages()
