@@ -5,13 +5,14 @@ Also the table of its handlers.
 
 import asyncio
 import importlib
+import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from consumers.knowledge import ids
 from consumers.knowledge.pending import base_lives
-from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.settings import KnowledgeBaseSettings, WikiLimits
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tenants import is_alive
@@ -30,6 +31,8 @@ from pipeline.store.pending_ops import claim_batch, count, delete_lane, delete_o
 ACTIVE_TTL_S: Final = 45.0
 """How long the place of a killed batch stays taken at most."""
 BUSY_S: Final = 15.0
+RUN_S: Final = 30.0
+"""How long one job goes on with the next batch; then other bases have their turn."""
 AT_ONCE: Final = 500  # operations dropped in one transaction
 CLEANUP_S: Final = 10.0
 WRITER: Final[Writer] = ExtractiveWriter()
@@ -49,28 +52,43 @@ async def write_pages(job: WikiIngest, ctx: Context[Services]) -> None:
     if settings is None or not settings.wiki:
         await _give_way(job, ctx, gone=settings is None)
         return
-    limits, lane = settings.wiki_limits, ingest_lane(kb_id)
-    async with _place(ctx, f"wiki:active:{kb_id}", limits.ingest_max_inflight) as number:
-        earlier, stale_before = f"{derive_id(ctx.id)}:", now_ms() - round(STALE_S * 1000)
+    async with _place(ctx, f"wiki:active:{kb_id}", settings.wiki_limits.ingest_max_inflight) as number:
+        earlier, end = f"{derive_id(ctx.id)}:", time.monotonic() + RUN_S
         owner = f"{earlier}{number}"
         try:
             if ctx.job.crashes or ctx.retried:
                 async with services.database.transaction() as session:
-                    await release_all(session, lane, owners=earlier)
-            async with services.outbox.transaction(ctx.job) as session:
-                ops = await claim_batch(
-                    session, lane, limits.ingest_batch_size, owner=owner, stale_before=stale_before
-                )
-            async with services.outbox.transaction(ctx.job) as session:
-                if ops:
-                    await wake(session, job, limits, stale_before=stale_before)
-                elif await count(session, lane):
-                    await trigger(session, job, new_id(), key="recheck", delay=STALE_S + 5)
-            if ops:
-                await Batch(ctx, job, WRITER, limits, owner, stale_before, collapse(ops)).work()
+                    await release_all(session, ingest_lane(kb_id), owners=earlier)
+            first = more = True
+            while more and (first or time.monotonic() < end):
+                more = await _write_batch(job, ctx, settings.wiki_limits, owner, first=first)
+                first = False
         except BaseException:
             await _detached(_release(services, job, owner))
             raise
+
+
+async def _write_batch(
+    job: WikiIngest, ctx: Context[Services], limits: WikiLimits, owner: str, *, first: bool
+) -> bool:
+    """Write one batch, if there is one; whether another may follow at once."""
+    services, lane = ctx.services, ingest_lane(job.knowledge_base_id)
+    stale_before = now_ms() - round(STALE_S * 1000)
+    async with services.database.transaction() as session:
+        ops = await claim_batch(
+            session, lane, limits.ingest_batch_size, owner=owner, stale_before=stale_before
+        )
+    if first:
+        async with services.outbox.transaction(ctx.job) as session:
+            if ops:
+                await wake(session, job, limits, stale_before=stale_before)
+            elif await count(session, lane):
+                await trigger(session, job, new_id(), key="recheck", delay=STALE_S + 5)
+    if not ops:
+        return False
+    batch = Batch(ctx, job, WRITER, limits, owner, stale_before, collapse(ops))
+    await batch.work()
+    return not (batch.failed or batch.waiting)
 
 
 async def finish_wiki(job: WikiFinalize, ctx: Context[Services]) -> None:
