@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from consumers.commands.managing import documents
 from consumers.commands.operating import AsJson, operating
 from consumers.commands.terminal import emit, named, needs, run
 from consumers.extras import KNOWLEDGE
@@ -212,6 +213,7 @@ def housekeeping(
 
 app.add_typer(operating)
 app.add_typer(wiki, name="wiki")
+app.add_typer(documents, name="documents")
 app.add_typer(keys, name="keys")
 app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")

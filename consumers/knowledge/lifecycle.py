@@ -127,7 +127,6 @@ async def delete(
     steps: list[Step] = []
     going: dict[int, list[str]] = {}
     for ident in dict.fromkeys(knowledge_ids):
-        await _hold_base(session, ident)
         row = await _locked(session, tenant_id, ident)
         if row is None:
             steps.append(Step(ident, Effect.NOT_FOUND))
@@ -173,14 +172,12 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
 
 
-async def _hold_base(session: AsyncSession, knowledge_id: str) -> None:
-    """Lock the base of a document before the document, as everybody does."""
-    of = select(Knowledge.knowledge_base_id).where(Knowledge.id == knowledge_id).scalar_subquery()
-    await session.execute(select(KnowledgeBase.id).where(KnowledgeBase.id == of).with_for_update(read=True))
-
-
 async def _locked(session: AsyncSession, tenant_id: int | None, knowledge_id: str) -> Knowledge | None:
-    """Return a document as it stands, for this transaction to change; None for another tenant's."""
+    """Return a document as it stands, for this transaction to change; None for another tenant's. Its base is locked before it,
+    as everybody does.
+    """
+    base = select(Knowledge.knowledge_base_id).where(Knowledge.id == knowledge_id).scalar_subquery()
+    await session.execute(select(KnowledgeBase.id).where(KnowledgeBase.id == base).with_for_update(read=True))
     found = select(Knowledge).where(Knowledge.id == knowledge_id)
     if tenant_id is not None:
         found = found.where(Knowledge.tenant_id == tenant_id)

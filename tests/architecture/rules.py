@@ -41,6 +41,7 @@ OPERATING = {
     for name in [
         "acting",
         "dead",
+        "documents",
         "hurrying",
         "jobs",
         "keys",
