@@ -41,6 +41,7 @@ async def demo() -> int:
     for line in (
         f'uv run streamlane ask "进程被杀死后任务会丢失吗？" --kb {BASE}',
         f'uv run streamlane search "повторы" --kb {BASE}',
+        f"uv run streamlane wiki show --kb {BASE}",
         "uv run streamlane ingest PATH --kb mine",
         "uv run streamlane queues",
     ):

@@ -11,13 +11,15 @@ from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import pending
-from consumers.knowledge.pending import add_if_active, lane_of
+from consumers.knowledge.pending import add_if_active, base_lives, lane_of
+from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tables_wiki import WikiPageSource
 from contracts.identity import derive_id, new_id
 from contracts.jobs import Unique
+from contracts.knowledge import ParseStatus
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
 from pipeline.store import Outbox, now_ms
-from pipeline.store.pending_ops import Lane, add, waits_since
+from pipeline.store.pending_ops import Lane, add, waiting_keys, waits_since
 
 INGEST: Final = WikiIngest.spec.type
 FINALIZE: Final = WikiFinalize.spec.type
@@ -67,6 +69,34 @@ async def ask_for_pages(session: AsyncSession, job: WikiIngest, knowledge_id: st
         name = derive_id("wiki", knowledge_id, attempt)
         await trigger(session, job, name, delay=UPLOAD_S)
     return asked
+
+
+async def ask_for_all(session: AsyncSession, base: KnowledgeBase) -> int:
+    """Let every document of a base be written about that is not yet: its wiki was just switched on. Says how many."""
+    if not await base_lives(session, base.tenant_id, base.id):
+        return 0
+    lane = ingest_lane(base.id)
+    said = exists().where(
+        WikiPageSource.knowledge_base_id == base.id, WikiPageSource.knowledge_id == Knowledge.id
+    )
+    documents = select(Knowledge.id, Knowledge.attempt, Knowledge.language).where(
+        Knowledge.knowledge_base_id == base.id,
+        Knowledge.parse_status.in_((ParseStatus.FINALIZING, ParseStatus.COMPLETED)),
+        Knowledge.parsed_attempt > 0,
+        ~said,
+    )
+    found = {
+        row.id: row for row in await session.execute(documents.order_by(Knowledge.created_at, Knowledge.id))
+    }
+    waiting = await waiting_keys(session, INGEST, WRITE, found)
+    for ident in found.keys() - waiting:
+        row = found[ident]
+        payload = {"attempt": row.attempt, "language": row.language}
+        await add(session, base.tenant_id, lane, WRITE, ident, payload)
+    if len(found) > len(waiting):
+        job = WikiIngest(tenant_id=base.tenant_id, knowledge_base_id=base.id)
+        await trigger(session, job, new_id(), delay=0)
+    return len(found) - len(waiting)
 
 
 async def retract(session: AsyncSession, tenant_id: int, kb_id: str, knowledge_id: str) -> bool:

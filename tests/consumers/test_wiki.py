@@ -10,7 +10,7 @@ from consumers.knowledge.knowledge_bases import change_settings
 from consumers.knowledge.lifecycle import delete
 from consumers.knowledge.removal import remove
 from consumers.knowledge.tenants import delete_tenant
-from consumers.knowledge.wiki_lane import ingest_lane
+from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
 from consumers.knowledge.wiki_mapping import map_document
 from consumers.knowledge.wiki_reading import read_part
 from consumers.wiki import ACTIVE_TTL_S
@@ -458,4 +458,20 @@ async def test_what_failed_in_an_outage_counts_as_no_failure(world, monkeypatch)
     async with world.working():
         await world.settled()
     assert await world.rows("SELECT id FROM task_dead_letters") == []
+    assert "core-pool" in await world.pages()
+
+
+async def test_documents_that_were_there_before_get_their_pages_when_the_wiki_is_switched_on(world):
+    await three(world)
+    async with world.services.database.transaction() as session:
+        await change_settings(session, world.kb, wiki=False)
+    async with world.working():
+        await world.settled()
+        async with world.services.outbox.transaction() as session:
+            await change_settings(session, world.kb, wiki=True)
+            assert await ask_for_all(session, world.kb) == 3
+            assert await ask_for_all(session, world.kb) == 0
+        await world.settled()
+        async with world.services.outbox.transaction() as session:
+            assert await ask_for_all(session, world.kb) == 0
     assert "core-pool" in await world.pages()
