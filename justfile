@@ -55,7 +55,7 @@ properties *ARGS:
 
 # Kill workers on Redis again and again, five times as often as in `test`
 kills *ARGS:
-    STREAMLANE_TEST_KILLS=100 pytest tests/acceptance/test_redis_kills.py -s {{ ARGS }}
+    STREAMLANE_TEST_KILLS=100 pytest tests/acceptance/test_redis_kills.py tests/acceptance/test_relay_killed.py -s {{ ARGS }}
     STREAMLANE_TEST_KILLS=200 STREAMLANE_TEST_OUTAGE_S=60 pytest tests/acceptance/test_killed_at_steps.py tests/acceptance/test_outages.py {{ ARGS }}
 
 # Measure against the budgets; prints ratios, fails on nothing

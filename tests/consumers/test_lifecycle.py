@@ -296,6 +296,18 @@ async def test_with_the_queue_away_everything_succeeds_and_is_delivered_later(li
     assert await library.rows("SELECT id FROM knowledges") == [(ident,)]
 
 
+async def test_a_document_whose_trace_is_done_is_not_called_stuck(library):
+    """As long as anything is awaited, the trace says that it goes on; it is done exactly when the document is."""
+    ident = await bring(library, ParseStatus.FINALIZING)
+    slots = [slot for (slot,) in await library.rows("SELECT id FROM slots")]
+    for slot in slots:
+        told = await library.look(timeline, ident)
+        assert (told.trace.status, told.current_stage) == (SpanStatus.RUNNING, "postprocess")
+        await library.do(finish_slot, slot, ident, 1)
+    told = await library.look(timeline, ident)
+    assert (told.trace.status, told.parse_status) == (SpanStatus.DONE, ParseStatus.COMPLETED)
+
+
 async def test_closing_a_slot_of_a_document_that_is_being_deleted_is_too_late(library):
     ident = await bring(library, ParseStatus.FINALIZING)
     [(slot,), *_] = await library.rows("SELECT id FROM slots")

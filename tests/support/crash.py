@@ -15,12 +15,17 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 import contracts.jobs
+from contracts.fences import coverage
+from contracts.jobs import Scope
 from contracts.outcomes import Retry, Snooze
+from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.broker import Broker
 from pipeline.handlers import on
 from pipeline.runtime import Pipeline
+from pipeline.store import Database, Outbox
 
 from tests.support import chores
+from tests.support.dying import die_at, steps
 from tests.support.hand import Hand, new, settlement
 from tests.support.moving import moved
 from tests.support.waiting import wait_until
@@ -127,10 +132,41 @@ async def _lane(store: Broker, chance: random.Random, confirm: Callable[[str], N
                     await hand.settle(delivery)
 
 
+async def sender(settings: Mapping[str, Any], url: str, last: int) -> int:
+    """Ask for jobs and cancels in one transaction after the other, and relay between; die at step `last` of the loop. 0: do
+    not die, and say in the exit code of how many hundred steps it was.
+    """
+    async with Pipeline.open(**settings) as pipeline:
+        database = Database.open(url)
+        die_at(last, alone=True)
+        outbox = Outbox(database, pipeline.enqueue_many, pipeline.broker)
+        for number in range(SENT):
+            await send(outbox, number)
+            await outbox.relay(older_than_ms=0)
+        await database.close()
+    return min(steps() // 100, 255)
+
+
+async def send(outbox: Outbox, number: int) -> None:
+    """Ask for two jobs of one document, and stop the document before: its jobs, but for one asked for again."""
+    cut = await outbox.choose_cut()
+    async with outbox.transaction() as session:
+        if number:
+            await Outbox.cancel(session, Scope("knowledge", f"k{number - 1}"), coverage("knowledge"), cut)
+            await Outbox.add(session, f"{number - 1}-again", _asked(number - 1))
+        await Outbox.add_many(session, [(f"{number}-{part}", _asked(number)) for part in "ab"])
+
+
+def _asked(number: int) -> KnowledgePostProcess:
+    return KnowledgePostProcess(tenant_id=1, knowledge_base_id="b", knowledge_id=f"k{number}", attempt=1)
+
+
+SENT: Final = 4
 ROLES: Mapping[str, Callable[..., Coroutine[Any, Any, int]]] = {
     "worker": worker,
     "drudge": drudge,
     "churn": churn,
+    "sender": sender,
 }
 
 

@@ -15,21 +15,29 @@ COUNTED = "STREAMLANE_TEST_STEPS"
 """The environment names the file into which the number of steps is written."""
 
 
-def die_at(last: int) -> None:
-    """Kill this process and its children when its loop has made so many steps."""
+_step = 0
+
+
+def steps() -> int:
+    """Return how many steps the loop of this process has made since `die_at`."""
+    return _step
+
+
+def die_at(last: int, *, alone: bool = False) -> None:
+    """Kill this process, and its children unless `alone`, when its loop has made so many steps."""
     handle: Any = asyncio.Handle
-    step, run = 0, handle._run
+    run = handle._run
 
     def counted(one: Any) -> None:
-        nonlocal step
-        step += 1
-        if step == last:
-            os.killpg(0, signal.SIGKILL)
+        global _step  # noqa: PLW0603 - one loop a process
+        _step += 1
+        if _step == last:
+            (os.kill if alone else os.killpg)(os.getpid() if alone else 0, signal.SIGKILL)
         run(one)
 
     handle._run = counted
     if path := os.environ.get(COUNTED):
-        atexit.register(lambda: Path(path).write_text(str(step)))
+        atexit.register(lambda: Path(path).write_text(str(_step)))
 
 
 if __name__ == "__main__":
