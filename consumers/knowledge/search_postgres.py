@@ -81,7 +81,7 @@ _BY_WORDS = sql(
 )
 _BY_MEANING = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest, found.closeness"
-    " FROM (VALUES (0), (1), (2)) sorts (sort) CROSS JOIN LATERAL ("
+    " FROM (VALUES (0), (1), (2), (3)) sorts (sort) CROSS JOIN LATERAL ("
     " SELECT id, -(vector <#> CAST(CAST(:sought AS real[]) AS vector)) AS closeness FROM search_vectors"
     " WHERE kb_id = ANY(CAST(:kb_ids AS text[])) AND model = :model AND dimension = :dimension AND sort = sorts.sort"
     " ORDER BY closeness DESC, id LIMIT :depth"
