@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ from consumers.commands.demo import BASE
 from consumers.demo import QUESTION
 
 from tests.support.commands import start_streamlane, streamlane
-from tests.support.end_state import contents
+from tests.support.databases import BOTH, migrated
+from tests.support.end_state import contents, rows
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -32,6 +31,16 @@ KB = "same"
 def on_redis(redis_url: str) -> dict[str, str]:
     """What a command is told to work on Redis, with a lease that is soon over."""
     return {"STREAMLANE_REDIS_URL": redis_url, "STREAMLANE_LEASE_S": "1"}
+
+
+@pytest.fixture(params=BOTH)
+def away(
+    request: pytest.FixtureRequest, on_redis: dict[str, str], tmp_path: Path
+) -> Iterator[dict[str, str]]:
+    """The same, with the database where several machines reach it, too."""
+    with migrated(request.param, tmp_path) as url:
+        where = {"STREAMLANE_DATABASE_URL": url.render_as_string(hide_password=False)}
+        yield {**on_redis, **where}
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +82,15 @@ def everything(
     asked = [streamlane(*one, "--kb", kb, "--json", data_dir=data_dir, env=env).json for one in commands]
     queues = streamlane("queues", "--json", data_dir=data_dir, env=env).json["queues"]
     return {
-        **contents(data_dir, exact=True),
+        **contents(data_dir, exact=True, url=env.get("STREAMLANE_DATABASE_URL", "")),
         "asked": asked,
         "queues": [{name: queue[name] for name in COUNTED} for queue in queues],
     }
 
 
-def test_the_demo_ends_the_same_on_redis(on_redis: dict[str, str], tmp_path: Path) -> None:
+def test_the_demo_ends_the_same_on_redis(away: dict[str, str], tmp_path: Path) -> None:
     ends = []
-    for name, env in (("lite", {}), ("redis", on_redis)):
+    for name, env in (("lite", {}), ("redis", away)):
         said = streamlane("demo", data_dir=tmp_path / name, env=env)
         assert said.code == 0, said
         assert ("Everything lies in" in said.out) is (name == "lite")
@@ -92,9 +101,9 @@ def test_the_demo_ends_the_same_on_redis(on_redis: dict[str, str], tmp_path: Pat
 
 
 def test_real_documents_end_the_same_on_redis(
-    chosen: list[str], questions: list[str], in_lite: dict[str, Any], on_redis: dict[str, str], tmp_path: Path
+    chosen: list[str], questions: list[str], in_lite: dict[str, Any], away: dict[str, str], tmp_path: Path
 ) -> None:
-    redis = ingested(chosen, questions, tmp_path / "redis", on_redis)
+    redis = ingested(chosen, questions, tmp_path / "redis", away)
     assert redis == in_lite
     assert all(
         redis[name] for name in ("documents", "chunks", "questions", "mentions", "relations", "images")
@@ -102,19 +111,19 @@ def test_real_documents_end_the_same_on_redis(
 
 
 async def test_killed_in_the_middle_on_redis_it_ends_as_if_it_had_not_been(
-    chosen: list[str], questions: list[str], in_lite: dict[str, Any], on_redis: dict[str, str], tmp_path: Path
+    chosen: list[str], questions: list[str], in_lite: dict[str, Any], away: dict[str, str], tmp_path: Path
 ) -> None:
     data_dir = tmp_path / "redis"
-    process = start_streamlane("ingest", *chosen, "--kb", KB, data_dir=data_dir, env=on_redis)
+    process = start_streamlane("ingest", *chosen, "--kb", KB, data_dir=data_dir, env=away)
     try:
         await wait_until(
-            lambda: parsed(data_dir), describe="a document is parsed", timeout=60, longest_pause=0.02
+            lambda: parsed(away), describe="a document is parsed", timeout=60, longest_pause=0.02
         )
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert parsed(data_dir) < len(chosen)
-    redis = ingested(chosen, questions, data_dir, on_redis)
+    assert parsed(away) < len(chosen)
+    redis = ingested(chosen, questions, data_dir, away)
     for end in (redis, in_lite):
         end["queues"] = [
             {name: n for name, n in queue.items() if name != "processed"} for queue in end["queues"]
@@ -122,10 +131,7 @@ async def test_killed_in_the_middle_on_redis_it_ends_as_if_it_had_not_been(
     assert redis == in_lite
 
 
-def parsed(data_dir: Path) -> int:
+def parsed(env: Mapping[str, str]) -> int:
     """How many documents have chunks so far."""
-    try:
-        with closing(sqlite3.connect(data_dir / "streamlane.db", timeout=10)) as sql:
-            return int(sql.execute("SELECT count(DISTINCT knowledge_id) FROM chunks").fetchone()[0])
-    except sqlite3.OperationalError:  # not made yet
-        return 0
+    ((count,),) = rows(env["STREAMLANE_DATABASE_URL"], "SELECT count(DISTINCT knowledge_id) FROM chunks")
+    return int(count)
