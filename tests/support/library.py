@@ -161,9 +161,15 @@ async def open_library(folder: Path, url: URL | None = None) -> AsyncIterator[Li
 
 
 def _lasting(column: str) -> bool:
-    return column not in {"id", "seq", "vector", "duration_ms", "data", "options"} and not column.endswith(
-        ("_id", "_at")
-    )
+    return column not in {
+        "id",
+        "seq",
+        "vector",
+        "duration_ms",
+        "data",
+        "options",
+        "words",
+    } and not column.endswith(("_id", "_at"))
 
 
 def file(source: str = "/a.txt", content: str = "one") -> SourceFile:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from consumers.knowledge.contents import Reading, chunks_by_id, chunks_of, store_parsed, store_picture
@@ -25,8 +25,18 @@ from contracts.payloads.documents import (
 from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.store.visits import VisitedConnection
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection, AsyncAdapt_asyncpg_cursor
 
 from tests.support.library import MODEL, Killed, Library, children, parsed, vector
+
+STEPS: Final = (
+    (VisitedConnection, "visit"),
+    (VisitedConnection, "commit"),
+    (AsyncAdapt_asyncpg_cursor, "_prepare_and_execute"),
+    (AsyncAdapt_asyncpg_cursor, "_executemany"),
+    (AsyncAdapt_asyncpg_connection, "commit"),
+)
+"""What a database is asked, on SQLite and on PostgreSQL."""
 
 
 async def handle(library: Library, job_id: str, job: JobPayload) -> None:
@@ -91,18 +101,22 @@ def killed_at(number: int) -> Iterator[list[int]]:
     """Kill the process once, before its statement or commit of this number. Yields the list of those that ran."""
     ran: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("visit", "commit"):
-            patch.setattr(VisitedConnection, name, _mortal(getattr(VisitedConnection, name), ran, number))
+        for kind, name in STEPS:
+            patch.setattr(kind, name, _mortal(getattr(kind, name), ran, number))
         yield ran
 
 
 def _mortal(method: Any, ran: list[int], number: int) -> Any:
-    async def run(connection: Any, *args: Any) -> Any:
-        if connection._begin == "BEGIN IMMEDIATE":
+    def run(where: Any, *args: Any) -> Any:
+        connection = getattr(where, "_adapt_connection", where)
+        reads = (
+            getattr(connection, "readonly", False) or getattr(connection, "_begin", "") == "BEGIN DEFERRED"
+        )
+        if not reads:
             ran.append(len(ran) + 1)
             if len(ran) == number:
                 raise Killed
-        return await method(connection, *args)
+        return method(where, *args)
 
     return run
 
