@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import lifecycle
 from consumers.knowledge.lifecycle import DELETE_GIVEN_UP
-from consumers.knowledge.tables import Knowledge, Slot
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
+from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
 from contracts.identity import derive_id
 from contracts.jobs import JobPayload
 from contracts.knowledge import OPEN, ParseStatus, SummaryStatus
@@ -25,7 +26,9 @@ from contracts.payloads.documents import (
 )
 from contracts.payloads.enrichment import ChunkExtract, QuestionGeneration, SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeListDelete
+from contracts.payloads.wiki import WikiIngest
 from pipeline.store import Outbox, batches
+from pipeline.store.pending_ops import count
 
 WHOLE: Final = (DocumentProcess, KnowledgePostProcess)
 """Jobs without which a document fails."""
@@ -46,7 +49,7 @@ class Again:
 def concerns(job: JobPayload) -> bool:
     """Whether documents have a say in another chance of this job."""
     about_one = isinstance(job, DocumentPayload | ChunkExtract) and bool(job.knowledge_id)
-    return about_one or isinstance(job, KnowledgeListDelete)
+    return about_one or isinstance(job, KnowledgeListDelete | WikiIngest)
 
 
 async def another_chance(
@@ -55,6 +58,8 @@ async def another_chance(
     """Decide what becomes of a job that died. `cut` is that of `Outbox.choose_cut`; `timeout` of a new parse, in seconds."""
     if isinstance(job, KnowledgeListDelete):
         return await _delete(session, job, cut)
+    if isinstance(job, WikiIngest):
+        return await _pages(session, job)
     if not isinstance(job, DocumentPayload | ChunkExtract) or not job.knowledge_id:
         return Again()
     found = await session.get(Knowledge, job.knowledge_id, with_for_update=True)
@@ -108,6 +113,18 @@ async def _delete(session: AsyncSession, job: KnowledgeListDelete, cut: int) -> 
         return Again("none of its documents waits to be deleted any more")
     await lifecycle.delete(session, job.tenant_id, left, cut, job.initiator)
     return Again(afresh=True)
+
+
+async def _pages(session: AsyncSession, job: WikiIngest) -> Again:
+    """Documents that were given up have no pages and wait for none: they are asked for again."""
+    base = await session.get(KnowledgeBase, job.knowledge_base_id)
+    if base is None or base.deleted_at is not None or base.tenant_id != job.tenant_id:
+        return Again("its knowledge base is gone")
+    if await ask_for_all(session, base):
+        return Again(afresh=True)
+    if await count(session, ingest_lane(base.id)):
+        return Again()
+    return Again("no document of its base waits for pages")
 
 
 async def _still_to_delete(session: AsyncSession, tenant_id: int, knowledge_ids: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from consumers.knowledge.again import another_chance
 from consumers.knowledge.asking import find
 from consumers.knowledge.documents import cancel, fail, register
 from consumers.knowledge.knowledge_bases import change_settings
@@ -289,6 +290,28 @@ async def test_a_poisoned_document_fails_alone_and_is_given_up_after_five_failur
     pages = await world.pages()
     assert [slug for slug in pages if slug.startswith("pools-")]
     assert not [slug for slug in pages if slug.startswith("queues-")]
+
+
+async def test_a_document_that_was_given_up_is_written_about_when_its_death_is_replayed(world, monkeypatch):
+    monkeypatch.setattr("consumers.knowledge.wiki_batch.FAILED_S", 0.0)
+    await three(world)
+
+    async def poisoned(_database, _embedder, due):
+        raise ValueError("poison")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumers.knowledge.wiki_batch.map_document", poisoned)
+        async with world.working():
+            await world.settled()
+    assert await world.pages() == {}
+    job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+    async with world.services.outbox.transaction() as session:
+        assert (await another_chance(session, "died", job, 0)).afresh
+    async with world.working():
+        await world.settled()
+    assert "core-pool" in await world.pages()
+    async with world.services.outbox.transaction() as session:
+        assert (await another_chance(session, "died", job, 0)).refusal
 
 
 async def test_two_batches_never_touch_the_same_document(world, monkeypatch):
