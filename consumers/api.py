@@ -13,7 +13,6 @@ import uvicorn
 
 from consumers.desk import desk_of
 from pipeline import Database, Pipeline
-from pipeline.errors import ConfigurationError
 from pipeline.http.app import create_app
 from pipeline.store import people
 
@@ -33,7 +32,7 @@ def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
 
 @asynccontextmanager
 async def listening(app: "FastAPI", host: str, port: int) -> AsyncIterator[str]:
-    """Serve an app while the block runs; give an address of it. Raises ConfigurationError when it cannot listen there."""
+    """Serve an app while the block runs; give an address of it. Raises OSError when it cannot listen there."""
     bound = _bound(host, port)
     config = uvicorn.Config(
         app,
@@ -65,7 +64,7 @@ def _bound(host: str, port: int) -> socket.socket:
             errno.EACCES: "this user may not listen there",
         }
         said = reasons.get(error.errno or 0, error.strerror or str(error))
-        raise ConfigurationError(
+        raise OSError(
             f"cannot listen on port {port} of {host}: {said}; choose another with --port or --host"
         ) from None
 

@@ -72,7 +72,7 @@ async def test_every_page_fits_a_phone(browser: Browser, scene: Scene) -> None:
 async def test_the_overview_says_what_needs_somebody(visitor: Visitor) -> None:
     await visitor.go("/")
     said = await visitor.text(".notices")
-    assert "12 jobs wait in pool interactive, and no worker reads it" in said
+    assert "12 jobs wait in queue email, and no worker of ours handles email:invite" in said
     assert "Queue low is paused; 1 job waits in it." in said
     assert "3 jobs have died" in said
 

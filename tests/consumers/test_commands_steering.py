@@ -68,7 +68,13 @@ def test_a_queue_is_paused_and_resumed_and_it_is_written_down_who_did_it(say, tm
     assert [queue["name"] for queue in seen["queues"] if queue["paused"]] == ["wiki"]
     assert seen["notices"] == ["Queue wiki is paused; 0 jobs wait in it."]
     resumed = say("resume", "wiki", "--json").json
-    assert resumed == {"queue": "wiki", "action": "resume", "paused": False, "success": True}
+    assert resumed == {
+        "queue": "wiki",
+        "action": "resume",
+        "paused": False,
+        "already": False,
+        "success": True,
+    }
     nowhere = say("pause", "wikki")
     assert (nowhere.code, "did you mean 'wiki'?" in nowhere.err) == (2, True)
     deeds = asyncio.run(audited(tmp_path))
@@ -96,7 +102,7 @@ async def test_pools_and_workers_are_shown_with_what_they_do(say, tmp_path):
             workers = (await asyncio.to_thread(say, "workers", "--json")).json["workers"]
             table = (await asyncio.to_thread(say, "workers")).out
             over.set()
-    assert "no worker reads it. Start one: streamlane worker background" in lonely.json["notices"][0]
+    assert "no worker of ours handles support:work" in lonely.json["notices"][0]
     core = {pool["name"]: pool for pool in seen["pools"]}["core"]
     assert (core["active"], core["instances"], core["cluster_capacity"]) == (1, 1, core["concurrency"])
     assert [worker["worker"] for worker in workers] == [crew.id]
@@ -228,7 +234,7 @@ def test_a_repeated_cancel_or_pause_says_so_and_whatever_is_refused_is_written_d
     (job,) = asyncio.run(some(tmp_path, Enqueue(Work(), delay=60)))
     assert say("jobs", "cancel", job).out == "cancelled\n"
     assert say("jobs", "cancel", job).out == "was cancelled already\n"
-    assert say("pause", "wiki", "--json").json["already"] is False
+    assert say("pause", "wiki").code == 0
     assert say("pause", "wiki").out == "queue wiki starts nothing already until: streamlane resume wiki\n"
     assert say("jobs", "run-now", "nobody").code == 1
     assert say("dead", "replay", "77").code == 1
@@ -237,6 +243,30 @@ def test_a_repeated_cancel_or_pause_says_so_and_whatever_is_refused_is_written_d
         ("system.dead_letter_replayed", "77", "denied"),
         ("system.queue_task_run_now", "nobody", "denied"),
     ]
+
+
+def test_who_makes_and_revokes_keys_and_administrators_is_written_down(say, tmp_path):
+    for command in (
+        ("keys", "create", "--name=ci", "--capability=system_audit_read", "--tenant=7"),
+        ("keys", "revoke", "ci"),
+        ("keys", "revoke", "ci"),
+        ("admins", "add", "eve", "--json"),
+        ("admins", "remove", "eve"),
+        ("admins", "remove", "eve"),
+    ):
+        say(*command)
+    deeds = asyncio.run(audited(tmp_path))[::-1]
+    assert [(deed.action, deed.target_id, deed.outcome) for deed in deeds] == [
+        ("system.api_key_created", "ci", "success"),
+        ("system.api_key_revoked", "ci", "success"),
+        ("system.api_key_revoked", "ci", "denied"),
+        ("system.admin_added", "eve", "success"),
+        ("system.admin_removed", "eve", "success"),
+        ("system.admin_removed", "eve", "denied"),
+    ]
+    assert {(deed.actor_role, deed.actor_user_id) for deed in deeds} == {("command_line", getpass.getuser())}
+    assert (deeds[0].details["capabilities"], deeds[0].details["tenant"]) == ("system_audit_read", "7")
+    assert deeds[0].request_path == "streamlane keys create"
 
 
 async def test_a_watch_prints_lines_where_nobody_draws_them_and_ends_quietly(tmp_path):

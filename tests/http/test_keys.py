@@ -1,8 +1,5 @@
 """Keys: shown once, kept as a digest, opening what they are for and nothing else, until they are revoked."""
 
-import asyncio
-import getpass
-
 import pytest
 from pipeline.store import keys
 from pipeline.store.keys import Capability
@@ -74,31 +71,6 @@ def test_the_command_line_makes_lists_and_revokes_keys(tmp_path):
     assert made.json["key"] not in listed.out
     assert streamlane("keys", "revoke", "ci", "--json", data_dir=tmp_path).json == {"revoked": 1}
     assert streamlane("keys", "revoke", "ci", data_dir=tmp_path).code == 1
-
-
-async def test_who_makes_and_revokes_keys_and_administrators_is_written_down(pipeline, audited):
-    folder = pipeline.settings.data_dir
-    for command in (
-        ("keys", "create", "--name=ci", "--capability=system_audit_read", "--tenant=7"),
-        ("keys", "revoke", "ci"),
-        ("keys", "revoke", "ci"),
-        ("admins", "add", "eve", "--json"),
-        ("admins", "remove", "eve"),
-        ("admins", "remove", "eve"),
-    ):
-        await asyncio.to_thread(streamlane, *command, data_dir=folder)
-    deeds = (await audited())[::-1]
-    assert [(deed.action, deed.target_id, deed.outcome) for deed in deeds] == [
-        ("system.api_key_created", "ci", "success"),
-        ("system.api_key_revoked", "ci", "success"),
-        ("system.api_key_revoked", "ci", "denied"),
-        ("system.admin_added", "eve", "success"),
-        ("system.admin_removed", "eve", "success"),
-        ("system.admin_removed", "eve", "denied"),
-    ]
-    assert {(deed.actor_role, deed.actor_user_id) for deed in deeds} == {("command_line", getpass.getuser())}
-    assert (deeds[0].details["capabilities"], deeds[0].details["tenant"]) == ("system_audit_read", "7")
-    assert deeds[0].request_path == "streamlane keys create"
 
 
 def test_a_capability_that_is_not_there_is_refused_naming_the_nearest(tmp_path):
