@@ -26,7 +26,15 @@ from contracts.identity import derive_id, new_id
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
 from pipeline import Context, DeadLetter, Retry, Snooze, on
 from pipeline.store import now_ms
-from pipeline.store.pending_ops import claim_batch, count, delete_lane, delete_ops, peek, release_all
+from pipeline.store.pending_ops import (
+    claim_batch,
+    count,
+    delete_lane,
+    delete_ops,
+    fail_all,
+    peek,
+    release_all,
+)
 
 ACTIVE_TTL_S: Final = 45.0
 """How long the place of a killed batch stays taken at most."""
@@ -51,8 +59,12 @@ async def write_pages(job: WikiIngest, ctx: Context[Services]) -> None:
     settings = await _wiki_of(job, services)
     if settings is None or not settings.wiki:
         await _give_way(job, ctx, gone=settings is None)
+    if settings is None:
         return
-    async with _place(ctx, f"wiki:active:{kb_id}", settings.wiki_limits.ingest_max_inflight) as number:
+    limits = settings.wiki_limits
+    if ctx.job.crashes:  # what kills its worker takes no other document along
+        limits = limits.model_copy(update={"ingest_batch_size": 1})
+    async with _place(ctx, f"wiki:active:{kb_id}", limits.ingest_max_inflight) as number:
         earlier, end = f"{derive_id(ctx.id)}:", time.monotonic() + RUN_S
         owner = f"{earlier}{number}"
         try:
@@ -61,7 +73,7 @@ async def write_pages(job: WikiIngest, ctx: Context[Services]) -> None:
                     await release_all(session, ingest_lane(kb_id), owners=earlier)
             first = more = True
             while more and (first or time.monotonic() < end):
-                more = await _write_batch(job, ctx, settings.wiki_limits, owner, first=first)
+                more = await _write_batch(job, ctx, limits, owner, first=first)
                 first = False
         except BaseException:
             await _detached(_release(services, job, owner))
@@ -109,10 +121,14 @@ async def finish_wiki(job: WikiFinalize, ctx: Context[Services]) -> None:
             raise
 
 
-async def pages_lost(job: WikiIngest, _letter: DeadLetter, services: Services) -> None:
-    """A batch whose job died is another job's: nothing that waits for it waits in vain."""
+async def pages_lost(job: WikiIngest, letter: DeadLetter, services: Services) -> None:
+    """A batch whose job died is another job's: nothing that waits for it waits in vain. What it held has failed once more:
+    a document that kills whoever reads it is given up in the end, too.
+    """
+    lane = ingest_lane(job.knowledge_base_id)
     async with services.outbox.transaction() as session:
         if await base_lives(session, job.tenant_id, job.knowledge_base_id):
+            await fail_all(session, lane, owners=f"{derive_id(letter.job_id)}:")
             await trigger(session, job, new_id(), delay=STALE_S / 90)
 
 
@@ -146,12 +162,14 @@ async def _place(ctx: Context[Services], name: str, width: int) -> AsyncIterator
 
 
 async def _give_way(job: WikiIngest, ctx: Context[Services], *, gone: bool) -> None:
-    """Drop what waits for a wiki that is switched off or gone; no document waits for it any longer."""
+    """Drop what waits for a wiki that is switched off or gone; no document waits for it any longer. What is to be taken
+    out of pages that are there still is taken out of them.
+    """
     lane, dropped = ingest_lane(job.knowledge_base_id), 0
     more = True
     while more:
         async with ctx.services.outbox.transaction(ctx.job) as session:
-            ops = await peek(session, lane, AT_ONCE)
+            ops = await peek(session, lane, AT_ONCE, None if gone else WRITE)
             for op in sorted(ops, key=lambda op: op.dedup_key):
                 if op.op == WRITE:
                     attempt = int(op.payload.get("attempt", 0))

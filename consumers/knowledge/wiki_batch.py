@@ -67,6 +67,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class _KilledReaders(Exception):  # noqa: N818 - named by what happened
+    """Too many batches that held a document died."""
+
+
 @dataclass(slots=True)
 class Batch:
     """Some claimed documents of a base. `owner` is the token of their claim."""
@@ -111,6 +115,8 @@ class Batch:
 
         async def read(one: Due) -> None:
             try:
+                if one.fails > MAX_FAILS:
+                    raise _KilledReaders
                 mapped = await map_document(services.database, services.embedder, one)
             except StoreUnavailable:
                 raise

@@ -46,6 +46,8 @@ class Due:
     ids: tuple[int, ...]
     slots: tuple[int, ...]
     """Attempts whose slots wait for these operations."""
+    fails: int = 0
+    """How often it has failed already."""
 
     def verdict(self, document: Knowledge | None) -> Verdict:
         """Return what is to be done, the document being as it is now."""
@@ -77,6 +79,7 @@ def collapse(ops: Sequence[PendingOp]) -> list[Due]:
             int(same[-1].payload.get("attempt", 0)),
             tuple(op.id for op in same),
             tuple(dict.fromkeys(int(op.payload.get("attempt", 0)) for op in same if op.op == WRITE)),
+            max(op.fail_count for op in same),
         )
         for knowledge_id, same in by_document.items()
     ]

@@ -87,10 +87,11 @@ async def add(
     await session.execute(task_pending_ops.insert(), [row])
 
 
-async def peek(session: AsyncSession, lane: Lane, limit: int) -> list[PendingOp]:
-    """Return the next operations of a lane whether claimed or not, those that failed last."""
+async def peek(session: AsyncSession, lane: Lane, limit: int, op: str | None = None) -> list[PendingOp]:
+    """Return the next operations of a lane, or those of one kind, whether claimed or not, those that failed last."""
     order = (_ops.fail_count, _ops.id)
     found = select(task_pending_ops).where(*_of(lane)).order_by(*order).limit(_bounded(limit))
+    found = found if op is None else found.where(_ops.op == op)
     return [_read(row) for row in await session.execute(found)]
 
 
@@ -163,6 +164,15 @@ async def fail(session: AsyncSession, ids: Sequence[int], *, owner: str) -> dict
         narrowed = counted.where(_ops.id.in_(some), *_held(owner)).returning(_ops.id, _ops.fail_count)
         counts.update((row.id, row.fail_count) for row in await session.execute(narrowed))
     return counts
+
+
+async def fail_all(session: AsyncSession, lane: Lane, *, owners: str) -> int:
+    """Count a failure of all that owners whose token begins with `owners` hold of a lane, and give it back; return how
+    many operations that were.
+    """
+    counted = update(task_pending_ops).values(fail_count=_ops.fail_count + 1, claimed_at=None, claimed_by="")
+    theirs = _ops.claimed_by.startswith(owners, autoescape=True)
+    return await changed(session, counted.where(*_of(lane), theirs))
 
 
 async def delete_ops(session: AsyncSession, ids: Sequence[int], *, owner: str = "") -> int:

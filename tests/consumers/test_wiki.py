@@ -11,15 +11,17 @@ from consumers.knowledge.knowledge_bases import change_settings
 from consumers.knowledge.lifecycle import delete
 from consumers.knowledge.removal import remove
 from consumers.knowledge.tenants import delete_tenant
-from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
+from consumers.knowledge.wiki_batch import Batch
+from consumers.knowledge.wiki_lane import MAX_FAILS, ask_for_all, ingest_lane
 from consumers.knowledge.wiki_mapping import map_document
 from consumers.knowledge.wiki_reading import read_part
-from consumers.wiki import ACTIVE_TTL_S
+from consumers.wiki import ACTIVE_TTL_S, pages_lost
 from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
 from contracts.payloads.wiki import WikiIngest
-from contracts.states import JobState
+from contracts.states import ArchiveReason, JobState
+from pipeline import DeadLetter
 from pipeline.errors import StoreUnavailable
 from pipeline.store import now_ms, pending_ops
 
@@ -200,6 +202,21 @@ async def test_a_wiki_switched_off_frees_its_documents(world):
         await world.settled()
     assert await world.pages() == {}
     assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+
+
+async def test_a_document_deleted_after_its_wiki_was_switched_off_is_taken_out_of_the_pages(world):
+    places = await three(world)
+    async with world.working():
+        await world.settled()
+        async with world.services.database.transaction() as session:
+            await change_settings(session, world.kb, wiki=False)
+        cut = await world.services.outbox.choose_cut()
+        async with world.services.outbox.transaction() as session:
+            await delete(session, TENANT, [places[2][0]], cut)
+        await world.settled()
+    pages = await world.pages()
+    assert "Without a Job Lease" not in "".join(pages.values())
+    assert [slug for slug in pages if slug.startswith("pools-")]
 
 
 async def test_when_all_places_are_taken_a_batch_comes_again_in_fifteen_seconds_and_has_not_failed(world):
@@ -421,6 +438,46 @@ async def test_what_a_killed_batch_had_claimed_is_taken_by_its_next_delivery(wor
         await world.pipeline.enqueue(job, id="killed")
         await world.settled()
     assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+
+
+async def test_a_document_that_kills_every_worker_that_reads_it_is_given_up(world, monkeypatch):
+    monkeypatch.setattr("consumers.wiki.STALE_S", 0.0)
+    places = await three(world)
+    lane, job = ingest_lane(world.kb.id), WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
+    for number in range(MAX_FAILS + 1):
+        async with world.services.database.transaction() as session:
+            owner = f"{derive_id(f'killed-{number}')}:1"
+            ops = await pending_ops.claim_batch(session, lane, 5, owner=owner, stale_before=0)
+            assert len(ops) == 3
+        error = "lost its worker 4 times"
+        letter = DeadLetter(
+            f"killed-{number}:1", "wiki", f"killed-{number}", {}, ArchiveReason.WORKER_LOST, error, now_ms()
+        )
+        await pages_lost(job, letter, world.services)
+    async with world.working():
+        await world.settled()
+    assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
+    assert await world.rows("SELECT count(*) FROM task_dead_letters") == [(3,)]
+    assert await world.pages() == {}
+
+
+async def test_who_lost_its_worker_works_on_one_document_at_a_time(world, monkeypatch):
+    await three(world)
+    sizes: list[int] = []
+
+    async def counted(batch):
+        sizes.append(len(batch.due))
+        await work(batch)
+
+    work = Batch.work
+    monkeypatch.setattr(Batch, "work", counted)
+
+    async def crashed(run, job, ctx):
+        return await run(job, replace(ctx, job=replace(ctx.job, crashes=1)))
+
+    async with world.working([changed(one, crashed) for one in HANDLERS]):
+        await world.settled()
+    assert sizes == [1, 1, 1]
 
 
 async def test_a_hung_batch_does_not_keep_its_place(world, monkeypatch):
