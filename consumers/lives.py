@@ -25,11 +25,14 @@ async def act(settings: Settings, outbox: Outbox, deed: Deed, ids: Sequence[str]
         await _forget(settings, outbox.database, deed.tenant_id, ids)
     cut, done = await outbox.choose_cut(), list[Done]()
     for start in range(0, len(ids), TOGETHER):
+        some = ids[start : start + TOGETHER]
         async with outbox.transaction() as session:
-            steps = await _steps(session, settings, deed, ids[start : start + TOGETHER], cut)
+            # in one order, so that two requests do not wait for each other
+            found = await _steps(session, settings, deed, sorted(some), cut)
+        steps = {one.knowledge_id: one for one in found}
         done += [
             Done(one.knowledge_id, one.effect, one.status or "", one.attempt, Outbox.delivered(session))
-            for one in steps
+            for one in map(steps.__getitem__, some)
         ]
     return done
 

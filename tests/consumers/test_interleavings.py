@@ -13,7 +13,10 @@ from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
 from consumers.knowledge.slots import Finish, finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_on
-from contracts.knowledge import ChunkKind, ParseStatus, Stage
+from consumers.lives import act
+from contracts.knowledge import ChunkKind, DocumentVerb, ParseStatus, Stage
+from pipeline.config import Settings
+from pipeline.http.documents import Deed
 from pipeline.store import people
 from pipeline.store.tables import outbox
 from sqlalchemy import delete
@@ -274,3 +277,12 @@ async def test_what_one_relay_is_about_to_delete_another_does_not_wait_for(tmp_p
                 await library.outbox.relay(older_than_ms=0)
             assert len(library.queue.waiting) == 1
             assert (await library.outbox.waiting())[0] == 0
+
+
+async def test_many_documents_stopped_by_two_people_in_other_orders_wait_for_no_one(library):
+    ids_of = [(await library.register(f"/{number}.txt", str(number))).knowledge_id for number in range(20)]
+    stop = Deed(DocumentVerb.CANCEL, "one", "admin", 7)
+    orders = [ids_of, ids_of[::-1], ids_of[10:] + ids_of[:10], sorted(ids_of)]
+    said = await asyncio.gather(*(act(Settings(), library.outbox, stop, order) for order in orders))
+    assert [[done.id for done in one] for one in said] == orders
+    assert all(done.ok for one in said for done in one)
