@@ -12,6 +12,7 @@ from pipeline import Pipeline, Settings
 from pipeline.errors import ConfigurationError
 
 from tests.support.commands import Said, streamlane
+from tests.support.databases import migrated
 from tests.support.redis_server import forget, shared
 
 
@@ -104,3 +105,20 @@ async def test_a_database_that_was_moved_is_the_same(tmp_path: Path, monkeypatch
         monkeypatch.setenv("STREAMLANE_DATABASE_URL", f"sqlite:///{tmp_path / 'moved.db'}")
         async with open_database(Settings.read()) as moved:
             await refuse_another(pipeline, moved)
+
+
+@pytest.mark.postgres
+def test_a_database_on_a_server_is_named_without_its_password(tmp_path: Path) -> None:
+    with migrated("postgres", tmp_path) as one, migrated("postgres", tmp_path) as two:
+        first, second = (
+            streamlane(
+                "doctor", data_dir=tmp_path, env={"STREAMLANE_DATABASE_URL": url.render_as_string(False)}
+            )
+            for url in (one, two)
+        )
+    assert first.code == 0, first
+    place = f"postgresql://{one.username}@{one.host}:{one.port}"
+    assert f"database: {place}/{one.database};" in first.out
+    assert second.code == 2, second
+    assert f"another database than {place}/{two.database}, one that was {place}/{one.database}:" in second.err
+    assert str(one.password) not in first.out + second.err

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -176,8 +177,10 @@ def empty_database() -> URL:
 
 
 def migrated_database() -> URL:
-    """Return a new database with all tables."""
-    return _made(f'TEMPLATE "{_template().database}"')
+    """Return a new database with all tables, and an identity of its own."""
+    made = _made(f'TEMPLATE "{_template().database}"')
+    run(made, f"UPDATE database_identity SET id = '{uuid.uuid4().hex}'")
+    return made
 
 
 def drop(url: URL) -> None:
