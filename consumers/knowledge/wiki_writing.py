@@ -192,13 +192,17 @@ class Notes:
 
 
 def shortened(text: str) -> str:
-    """The first words of a statement, for where a page is only named."""
-    if len(text) <= LEAD:
+    """The first words of a statement, for where a page is only named: whole sentences, if one of them fits."""
+    most = LEAD // 2 if is_dense(text) else LEAD
+    if len(text) <= most:
         return text
-    cut = max(text.rfind(" ", LEAD // 2, LEAD), text.rfind("，", LEAD // 2, LEAD))
-    return text[: cut if cut > 0 else LEAD].rstrip(" ,;:，；：") + "…"
+    if whole := _SENTENCES.match(text, 0, most + 1):
+        return whole[0].rstrip()
+    cut = max(text.rfind(" ", most // 2, most), text.rfind("，", most // 2, most))
+    return text[: cut if cut > 0 else most].rstrip(" ,;:，；：") + "…"
 
 
+_SENTENCES = re.compile(r".{30,}[.!?](?=\s)|.{12,}[。！？]", re.DOTALL)
 _MARKS = re.compile(r"([\\`*\[\]<>~]|(?<!\w)_|_(?!\w))")
 _LINE_START = re.compile(r"^(?=[#+\-=:>]|\d{1,9}[.)]\s)")
 _NUMBER_START = re.compile(r"^(\d{1,9})([.)])(?=\s)")
