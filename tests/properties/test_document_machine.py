@@ -6,7 +6,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from consumers.knowledge.documents import cancel, fail
-from contracts.knowledge import OPEN
+from consumers.knowledge.lifecycle import cancel_parse, delete, reparse
+from contracts.knowledge import OPEN, ParseStatus
+from contracts.payloads.maintenance import KnowledgeListDelete
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -39,7 +41,7 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @rule(content=st.sampled_from(["ducks", "geese", "swans"]))
     def register(self, content):
-        self.runner.run(self.library.register("/a.txt", content))
+        self.knowledge_id = self.runner.run(self.library.register("/a.txt", content)).knowledge_id
 
     @rule(places=st.lists(PLACES, min_size=1, max_size=5))
     def deliver(self, places):
@@ -79,8 +81,18 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @rule()
     def fail(self):
+        if not self.stands():
+            return
         document = self.runner.run(self.library.document(self.knowledge_id))
         self.runner.run(self.library.do(fail, self.library.index, document.id, document.attempt, "because"))
+
+    @rule(verb=st.sampled_from([cancel_parse, reparse]))
+    def ask(self, verb):
+        self.runner.run(self.library.stop(verb, self.knowledge_id))
+
+    @rule()
+    def delete(self):
+        self.runner.run(self.library.stop(delete, [self.knowledge_id]))
 
     @rule()
     def cancel(self):
@@ -102,7 +114,15 @@ class DocumentMachine(RuleBasedStateMachine):
     def waiting(self, place):
         return sorted(self.library.queue.waiting.items())[place % len(self.library.queue.waiting)]
 
+    def stands(self):
+        """Whether the document is there."""
+        return bool(self.runner.run(self.library.rows("SELECT id FROM knowledges")))
+
     async def moves(self):
+        if not await self.library.rows("SELECT id FROM knowledges"):
+            for table in ("slots", "chunks", "search_entries", "knowledge_processing_spans"):
+                assert await self.library.rows(f"SELECT * FROM {table}") == [], "nothing is left of it"
+            return
         document = await self.library.document(self.knowledge_id)
         coming = {job_id for (job_id,) in await self.library.rows("SELECT id FROM outbox")} | {
             job_id
@@ -111,6 +131,10 @@ class DocumentMachine(RuleBasedStateMachine):
         }
         slots = {job_id for (job_id,) in await self.library.rows("SELECT id FROM slots")}
         assert slots <= coming, "every open slot has a job that will close it"
+        if document.parse_status is ParseStatus.DELETING:
+            waiting = self.library.queue.waiting.values()
+            unsent = await self.library.rows("SELECT 1 FROM outbox WHERE type = 'knowledge:list_delete'")
+            assert unsent or any(isinstance(job, KnowledgeListDelete) for job in waiting), "nobody removes it"
         if document.parse_status in OPEN:
             assert coming, f"it is {document.parse_status}, and nothing is on its way"
         else:
@@ -119,7 +143,8 @@ class DocumentMachine(RuleBasedStateMachine):
     async def ends(self):
         self.library.queue.away = False
         await work(self.library)
-        assert await self.library.status(self.knowledge_id) not in OPEN
+        ended = {status for (status,) in await self.library.rows("SELECT parse_status FROM knowledges")}
+        assert ended <= {"completed", "failed", "cancelled"}
         rows = await self.library.rows(
             "SELECT attempt, kind, position, count(*) FROM chunks GROUP BY 1, 2, 3"
         )
