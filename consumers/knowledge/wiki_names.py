@@ -17,7 +17,7 @@ TOPICS: Final = "topics"
 
 LONGEST: Final = 80  # characters of a slug …
 LONGEST_BYTES: Final = 200  # … and bytes of it, so that it is a file name
-DIGEST: Final = 6  # characters that tell two titles apart
+DIGEST: Final = 12  # characters that tell two titles apart: among thousands that are the same, too
 
 _BETWEEN = re.compile(r"[\s\-‐-―/·]+")
 _ALIEN = re.compile(r"[^\w.+-]|^[.+-]+|[.+-]+$|\.{2,}")
@@ -49,8 +49,8 @@ def folder_of(source: str) -> str:
     scheme, found, rest = source.partition("://")
     parts = [part for part in re.split(r"[/\\]", rest if found else source) if part]
     name = (parts[0] if found and scheme != "file" else parts[-2]) if len(parts) > 1 else "documents"
-    name = _FOLDER_ALIEN.sub("", name).strip()[:LONGEST] or "documents"
-    return f"{name}-documents" if name.casefold() in {TOPICS, INDEX} else name
+    name = _cut(_FOLDER_ALIEN.sub("", name).strip(" .")).rstrip(" .") or "documents"
+    return f"{name}-documents" if name.casefold() in {TOPICS, INDEX, f"{INDEX}.md"} else name
 
 
 def page_id(kb_id: str, slug: str) -> str:
@@ -77,8 +77,11 @@ def is_written_dense(text: str) -> bool:
 
 def _fitting(slug: str) -> str:
     """As much of a slug as a file name has room for."""
-    cut = slug[:LONGEST].encode("utf-8", "ignore")[:LONGEST_BYTES].decode("utf-8", "ignore")
-    return cut.strip(".+-")
+    return _cut(slug).strip(".+-")
+
+
+def _cut(name: str) -> str:
+    return name[:LONGEST].encode("utf-8", "ignore")[:LONGEST_BYTES].decode("utf-8", "ignore")
 
 
 def _singular(words: str) -> str:

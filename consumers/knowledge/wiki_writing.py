@@ -203,7 +203,7 @@ def shortened(text: str) -> str:
 
 
 _SENTENCES = re.compile(r".{30,}[.!?](?=\s)|.{12,}[。！？]", re.DOTALL)
-_MARKS = re.compile(r"([\\`*\[\]<>~]|(?<!\w)_|_(?!\w))")
+_MARKS = re.compile(r"([\\`*\[\]<>~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;))")
 _LINE_START = re.compile(r"^(?=[#+\-=:>]|\d{1,9}[.)]\s)")
 _NUMBER_START = re.compile(r"^(\d{1,9})([.)])(?=\s)")
 

@@ -40,7 +40,7 @@ def test_a_plain_title_is_its_slug(title):
 def test_any_title_gives_a_name_that_files_and_addresses_take(title):
     slug = slug_of(title)
     assert slug == slug_of(title)
-    assert 0 < len(slug) <= 90
+    assert 0 < len(slug) <= 100
     assert not set(slug) & set('/\\?#%:*"<>| \n\0')
     assert not slug.startswith(".")
     assert slug != "index"
@@ -48,6 +48,7 @@ def test_any_title_gives_a_name_that_files_and_addresses_take(title):
 
 def test_documents_of_one_title_have_pages_of_their_own():
     assert document_slug("Readme", "/a/README.md") != document_slug("Readme", "/b/README.md")
+    assert len({document_slug("Readme", f"/{number}/README.md") for number in range(40_000)}) == 40_000
     assert document_slug("", "/a/x.md")
     assert document_slug("模板 指南", "/a/x.md").startswith("模板-指南-")
 
@@ -61,6 +62,10 @@ def test_documents_of_one_title_have_pages_of_their_own():
         ("/topics/a.md", "topics-documents"),
         ("/x/../a.md", "documents"),
         ("C:\\docs\\a.md", "docs"),
+        ("/me/ .. /a.md", "documents"),
+        ("/me/ . ./a.md", "documents"),
+        ("/me/index.md/a.md", "index.md-documents"),
+        (f"/me/{'𠀀' * 100}/a.md", "𠀀" * 50),
     ],
 )
 def test_a_document_lies_in_the_folder_it_came_from(source, folder):

@@ -1,6 +1,7 @@
 """Pages made of what documents contribute: every statement has its source, nothing is said twice, links lead somewhere."""
 
 import re
+from html import unescape
 from itertools import permutations
 
 import pytest
@@ -103,6 +104,7 @@ def test_the_page_of_a_document_has_its_summary_its_sections_and_its_file():
         "> no quote",
         "=== ---",
         "a\n\nb",
+        "&lt;b&gt; &amp; AT&T &#60;",
     ],
 )
 def test_words_are_never_marks(text):
@@ -111,6 +113,7 @@ def test_words_are_never_marks(text):
     html = MarkdownIt("commonmark").render(escaped(text, start=True))
     assert set(re.findall(r"<(\w+)", html)) == {"p"}
     assert len(re.findall("<p>", html)) == 1
+    assert unescape(re.sub(r"</?p>", "", html)).split() == text.split()
 
 
 def test_a_lead_is_cut_at_a_word():
