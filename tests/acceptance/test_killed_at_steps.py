@@ -18,7 +18,7 @@ from tests.support.end_state import end_state
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-KILLS = int(os.environ.get("STREAMLANE_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("STREAMLANE_TEST_KILLS", "3"))
 CHOSEN = ("web/blog.html", "office/with-images.docx", "text/workzone-ru.txt", "text/empty.txt")
 LEFT = ("pending", "active", "scheduled", "retry", "completed")
 
