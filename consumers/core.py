@@ -25,6 +25,7 @@ from consumers.knowledge.parsed import (
 )
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.spans import Attempt
+from consumers.knowledge.stages import stays
 from consumers.services import Services
 from contracts.knowledge import Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
@@ -196,6 +197,10 @@ async def _kept(
         key = file_key(knowledge_id, image.data)
         await services.files.put(key, image.data)
         pictures.append(Picture(file_key=key, mime=image.mime, page=image.page))
+    async with services.database.read() as session:
+        stayed = await stays(session, knowledge_id)
+    for picture in pictures if not stayed else ():  # its removal may have been here before they were
+        await services.files.delete(picture.file_key)
     return tuple(pictures)
 
 

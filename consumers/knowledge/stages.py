@@ -8,6 +8,7 @@ not used for long, and the oldest of what is too much, goes.
 import hashlib
 import importlib.metadata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from typing import Final
@@ -15,11 +16,13 @@ from typing import Final
 import numpy as np
 import structlog
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.files import FileMissing, FileStore, FileStoreError
-from consumers.knowledge.tables import table_of
+from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_stages import StageFile
+from contracts.knowledge import ParseStatus
 from pipeline.store import Database, now_ms, upsert
 
 FOLDER: Final = "stages"
@@ -61,11 +64,19 @@ class Stages:
         key = _key(knowledge_id, stage, made_of)
         row = {"key": key, "knowledge_id": knowledge_id, "size": len(data), "used_at": now_ms()}
         async with self._database.transaction() as session:
+            if not await stays(session, knowledge_id, keep=True):
+                return
             await upsert(session, table_of(StageFile), [row], replace=["size", "used_at"])
         try:
             await self._files.put(key, data)
         except FileStoreError as error:
             log.warning("a result cannot be kept", key=key, error=str(error))
+            return
+        async with self._database.read() as session:
+            stayed = await stays(session, knowledge_id)
+        if not stayed:  # its removal may have been here before the file was
+            with suppress(FileStoreError):
+                await self._files.delete(key)
 
     async def forget(self, knowledge_id: str) -> None:
         """Remove all results of a document: what comes next does all its stages anew.
@@ -145,6 +156,14 @@ class KeptEmbedder:
             return None
         fits = rows.shape == (count, self.dimension) and rows.dtype == np.float32
         return rows if fits else None
+
+
+async def stays(session: AsyncSession, knowledge_id: str, *, keep: bool = False) -> bool:
+    """Whether a document is there and not being deleted; with `keep`, it stays so until the transaction ends."""
+    found = select(Knowledge.id).where(
+        Knowledge.id == knowledge_id, Knowledge.parse_status != ParseStatus.DELETING
+    )
+    return await session.scalar(found.with_for_update(read=True) if keep else found) is not None
 
 
 def _key(knowledge_id: str, stage: str, made_of: Sequence[str]) -> str:

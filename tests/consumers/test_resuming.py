@@ -5,6 +5,7 @@ the real parser, the real reader of pictures and the real encoder.
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import consumers.core
@@ -18,6 +19,7 @@ from consumers.knowledge.embedding import LocalEmbedder
 from consumers.knowledge.files import FileStoreError
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.lifecycle import delete
+from consumers.knowledge.parsed import ExtractedImage
 from consumers.knowledge.stages import KeptEmbedder, Stages
 from consumers.knowledge.tables import Knowledge
 from consumers.knowledge.tables_stages import StageFile
@@ -189,6 +191,11 @@ async def test_a_deadline_shorter_than_the_work_is_met_by_retries_that_go_on(
 @pytest.fixture
 async def kept(tmp_path):
     async with open_library(tmp_path) as library:
+        for name in ("k1", "k2", "other"):
+            found = await library.register(f"/{name}.txt", name)
+            async with library.database.transaction() as session:
+                one = Knowledge.id == found.knowledge_id
+                await session.execute(update(Knowledge).where(one).values(id=name))
         yield library, Stages(library.database, library.files)
 
 
@@ -280,3 +287,35 @@ async def test_results_go_with_their_document(kept):
     await do_all(library)
     assert await results.recall(found.knowledge_id, "read", "a") is None
     assert await library.rows("SELECT knowledge_id FROM stage_files") == [("other",)]
+
+
+async def test_a_removal_meanwhile_leaves_no_result(kept, monkeypatch):
+    library, results = kept
+    found = await library.register()
+    await do_all(library)
+    put = type(library.files).put
+
+    async def late(*file):
+        await library.stop(delete, [found.knowledge_id])
+        await do_all(library)
+        await put(*file)
+
+    monkeypatch.setattr(type(library.files), "put", late)
+    await results.keep(found.knowledge_id, "read", "a", data=b"x")
+    await results.keep(found.knowledge_id, "read", "b", data=b"x")
+    assert await library.rows("SELECT id FROM knowledges WHERE id NOT IN ('k1', 'k2', 'other')") == []
+    assert await library.rows("SELECT key FROM stage_files") == []
+    assert await results.recall(found.knowledge_id, "read", "a") is None
+
+
+async def test_a_removal_meanwhile_leaves_no_picture(kept):
+    library, _ = kept
+    found = await library.register()
+    await library.stop(delete, [found.knowledge_id])
+    await do_all(library)
+    services: Any = SimpleNamespace(files=library.files, database=library.database)
+    image = ExtractedImage(png(200, 200, 9), "image/png", None, 0)
+    (picture,) = await consumers.core._kept(services, found.knowledge_id, [image])
+    assert not await library.files.exists(picture.file_key)
+    (picture,) = await consumers.core._kept(services, "k1", [image])
+    assert await library.files.exists(picture.file_key)
