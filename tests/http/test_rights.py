@@ -9,6 +9,7 @@ from tests.http.conftest import document
 
 ADMIN = "/api/v1/system/admin"
 KNOWLEDGE = "/api/v1/knowledge"
+WIKI = "/api/v1/knowledge-bases/{id}/wiki/pages"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
 AUDIT = frozenset({Capability.SYSTEM_AUDIT_READ})
@@ -40,6 +41,8 @@ ONE_TENANT = {
     ("POST", f"{ADMIN}/runtime/dead-letters/replay"): MANAGE,
     ("POST", f"{ADMIN}/runtime/dead-letters/delete"): MANAGE,
     ("GET", f"{ADMIN}/audit-log"): AUDIT,
+    ("GET", WIKI): LOOK,
+    ("GET", f"{WIKI}/{{slug}}"): LOOK,
     ("GET", KNOWLEDGE): LOOK,
     ("GET", f"{KNOWLEDGE}/{{id}}"): LOOK,
     ("GET", f"{KNOWLEDGE}/{{id}}/spans"): LOOK,
@@ -49,7 +52,14 @@ ONE_TENANT = {
     ("POST", f"{KNOWLEDGE}/batch/{{action}}"): WRITE,
 }
 GUARDED = ALL_TENANTS | ONE_TENANT
-PARTS = {"queue": "default", "task_id": "unheard-of", "action": "delete", "kind": "session", "id": "7"}
+PARTS = {
+    "queue": "default",
+    "task_id": "unheard-of",
+    "action": "delete",
+    "kind": "session",
+    "id": "7",
+    "slug": "a",
+}
 
 
 async def ask(client, endpoint, headers=None):
