@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 import structlog
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from contracts.fences import Coverage
@@ -291,12 +291,12 @@ class Outbox:
 async def _oldest(
     session: AsyncSession, which: ColumnElement[bool], limit: int, older_than_ms: int
 ) -> Sequence[Any]:
-    query = (
-        select(outbox)
-        .where(which, outbox.c.created_at <= now_ms() - older_than_ms)
-        .order_by(outbox.c.attempts, outbox.c.created_at)
-        .limit(limit)
+    now = now_ms()
+    due = or_(
+        outbox.c.created_at <= now - older_than_ms,
+        outbox.c.created_at > now + older_than_ms,  # by a clock that was ahead: nobody knows when
     )
+    query = select(outbox).where(which, due).order_by(outbox.c.attempts, outbox.c.created_at).limit(limit)
     return (await session.execute(query)).all()
 
 

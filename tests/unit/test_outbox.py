@@ -237,3 +237,13 @@ async def test_of_jobs_asked_for_with_one_unique_key_the_first_goes_on_for_all(w
     await world.outbox.relay(older_than_ms=0)
     assert await world.waiting() == 0
     assert await world.states("a", "b") == [JobState.SCHEDULED, None]
+
+
+async def test_what_was_written_by_a_clock_that_was_ahead_does_not_wait_until_then(world):
+    with world.faults.away():
+        await world.ask("a")
+    ahead = update(outbox).values(created_at=outbox.c.created_at + 3_600_000)
+    async with world.database.transaction() as session:
+        await session.execute(ahead)
+    assert await world.outbox.relay() == 1
+    assert await world.states("a") == [JobState.PENDING]
