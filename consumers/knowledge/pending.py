@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tenants import is_alive
 from pipeline.store.pending_ops import Lane, add, delete_key
@@ -29,6 +30,14 @@ async def base_lives(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
     )
     base = await session.scalar(select(KnowledgeBase.id).where(*live).with_for_update(read=True))
     return base is not None and await is_alive(session, tenant_id, keep=True)
+
+
+async def writes_wiki(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
+    """Whether a base that lives has a wiki; whoever switches that waits for the end of this transaction."""
+    if not await base_lives(session, tenant_id, kb_id):
+        return False
+    settings = await session.scalar(select(KnowledgeBase.settings).where(KnowledgeBase.id == kb_id))
+    return KnowledgeBaseSettings.model_validate(settings).wiki
 
 
 async def add_if_active(

@@ -1,0 +1,54 @@
+"""The wiki of a base is switched on while its documents are under way."""
+
+from types import SimpleNamespace
+
+import pytest
+import structlog
+from consumers import postprocess
+from consumers.knowledge.contents import chunks_of, store_parsed
+from consumers.knowledge.documents import begin_processing
+from consumers.knowledge.knowledge_bases import change_settings
+from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
+from contracts.payloads.documents import KnowledgePostProcess
+from pipeline.store.pending_ops import peek
+
+from tests.support.library import open_library, parsed
+
+
+@pytest.fixture
+async def library(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as opened:
+        yield opened
+
+
+async def switch(session, library, on):
+    await change_settings(session, library.kb, wiki=on)
+    if on:
+        await ask_for_all(session, library.kb)
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_a_document_fanned_out_while_the_wiki_is_switched_is_written_about_if_it_is_on(
+    library, monkeypatch, on
+):
+    await library.do(switch, library, not on)
+    found = await library.register()
+    place = found.knowledge_id, found.attempt
+    await library.do(begin_processing, *place)
+    await library.do(store_parsed, library.index, *place, parsed("a swan swims"))
+
+    async def meanwhile(session, *args):
+        chunks = await chunks_of(session, *args)
+        await library.do(switch, library, on)
+        return chunks
+
+    monkeypatch.setattr(postprocess, "chunks_of", meanwhile)
+    job = KnowledgePostProcess(
+        tenant_id=7, knowledge_base_id=library.kb.id, knowledge_id=place[0], attempt=place[1]
+    )
+    services = SimpleNamespace(database=library.database, outbox=library.outbox)
+    await postprocess.post_process(
+        job, SimpleNamespace(services=services, job=None, log=structlog.get_logger())
+    )
+    waiting = await library.look(peek, ingest_lane(library.kb.id), 10)
+    assert [op.dedup_key for op in waiting] == [place[0]] * on
