@@ -7,6 +7,7 @@ from sqlalchemy import Select, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import KnowledgeBase, table_of
+from consumers.knowledge.tenants import register_tenant
 from contracts.identity import new_id
 from pipeline.store import insert_new, now_ms
 
@@ -31,6 +32,7 @@ async def ensure_base(
         "created_at": now,
         "updated_at": now,
     }
+    await register_tenant(session, tenant_id)
     await insert_new(session, table_of(KnowledgeBase), [row])
     return (await session.scalars(_named(tenant_id, name))).one()
 

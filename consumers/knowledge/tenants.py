@@ -1,4 +1,4 @@
-"""Tenants: whose work is done. One that was never registered is alive; one that is deleted can be restored."""
+"""Tenants: whose bases these are. One that was never registered is alive; one that is deleted can be restored."""
 
 from collections.abc import Collection
 
@@ -9,13 +9,17 @@ from consumers.knowledge.tables import Tenant, table_of
 from pipeline.store import changed, insert_new, now_ms
 
 
+async def register_tenant(session: AsyncSession, tenant_id: int) -> None:
+    """Give a tenant a row, by which others can keep it from being deleted meanwhile."""
+    row = {"id": tenant_id, "name": str(tenant_id), "created_at": now_ms(), "deleted_at": None}
+    await insert_new(session, table_of(Tenant), [row])
+
+
 async def delete_tenant(session: AsyncSession, tenant_id: int) -> bool:
     """Let nothing of a tenant be worked on any more; what it has stays. False if that is so already."""
-    now = now_ms()
-    row = {"id": tenant_id, "name": str(tenant_id), "created_at": now, "deleted_at": None}
-    await insert_new(session, table_of(Tenant), [row])
+    await register_tenant(session, tenant_id)
     alive = Tenant.id == tenant_id, Tenant.deleted_at.is_(None)
-    return bool(await changed(session, update(Tenant).where(*alive).values(deleted_at=now)))
+    return bool(await changed(session, update(Tenant).where(*alive).values(deleted_at=now_ms())))
 
 
 async def restore_tenant(session: AsyncSession, tenant_id: int) -> bool:
@@ -25,7 +29,7 @@ async def restore_tenant(session: AsyncSession, tenant_id: int) -> bool:
 
 
 async def is_alive(session: AsyncSession, tenant_id: int, *, keep: bool = False) -> bool:
-    """Whether a tenant's work is done; with `keep`, whoever deletes it waits for the end of this transaction."""
+    """Whether a tenant is not deleted; with `keep`, whoever deletes it waits for the end of this transaction."""
     row = select(Tenant.deleted_at).where(Tenant.id == tenant_id)
     return (await session.scalars(row.with_for_update(read=True) if keep else row)).one_or_none() is None
 

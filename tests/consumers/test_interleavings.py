@@ -10,14 +10,17 @@ from consumers.knowledge.documents import begin_processing, cancel, register
 from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.graph import forget_mentions, store_graph
 from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.pending import WIKI, add_if_active
 from consumers.knowledge.slots import Finish, finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_on
+from consumers.knowledge.tenants import delete_tenant
 from consumers.lives import act
 from contracts.knowledge import ChunkKind, DocumentVerb, ParseStatus, Stage
 from pipeline.config import Settings
 from pipeline.http.documents import Deed
 from pipeline.store import people
+from pipeline.store.pending_ops import delete_tenants
 from pipeline.store.tables import outbox
 from sqlalchemy import delete
 
@@ -286,3 +289,16 @@ async def test_many_documents_stopped_by_two_people_in_other_orders_wait_for_no_
     said = await asyncio.gather(*(act(Settings(), library.outbox, stop, order) for order in orders))
     assert [[done.id for done in one] for one in said] == orders
     assert all(done.ok for one in said for done in one)
+
+
+async def test_what_is_asked_for_while_its_tenant_is_deleted_is_dropped_with_it(library):
+    async def drop(session):
+        await delete_tenant(session, 7)
+        return await delete_tenants(session, [7])
+
+    asked = await interleaved(
+        library.database,
+        lambda session: add_if_active(session, 7, library.kb.id, WIKI, "ingest", "a"),
+        drop,
+    )
+    assert asked == (True, 1)
