@@ -25,9 +25,9 @@ def enrichment_job(knowledge_id: str, attempt: int, kind: str, index: int = 0) -
     return derive_id(knowledge_id, attempt, kind, index)
 
 
-def delete_again_job(knowledge_id: str, number: int) -> str:
-    """The job that removes a document after that of its removal was lost."""
-    return derive_id(knowledge_id, "delete", number)
+def delete_again_job(knowledge_id: str, moved_at: int) -> str:
+    """The job that removes a document after that of its removal, asked for at `moved_at` (ms), was lost."""
+    return derive_id(knowledge_id, "delete", moved_at)
 
 
 def rearm_job(task_type: str, kb_id: str, *of: int) -> str:

@@ -163,7 +163,7 @@ async def delete_again(session: AsyncSession, document: Still) -> str:
     spans = Attempt(session, document.id, document.attempt)
     await spans.record_part(Stage.POSTPROCESS, DELETE_AGAIN, document.standing.updated_at, lost)
     job = KnowledgeListDelete(tenant_id=document.tenant_id, knowledge_ids=(document.id,))
-    await Outbox.add(session, ids.delete_again_job(document.id, number), job)
+    await Outbox.add(session, ids.delete_again_job(document.id, document.standing.updated_at), job)
     return lost.message
 
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 from consumers.knowledge.files import FolderStore
 from consumers.knowledge.housekeeping import DELETES, Why
-from consumers.knowledge.lifecycle import delete
+from consumers.knowledge.lifecycle import delete, fail_delete, reparse
 from consumers.knowledge.pending import add_if_active
 from consumers.knowledge.tables import KnowledgeBase, Slot
 from consumers.knowledge.tenants import delete_tenant
 from contracts.knowledge import ParseStatus, SlotKind, Stage, SummaryStatus
 from contracts.outcomes import Skip
-from contracts.payloads.maintenance import KnowledgeBaseDelete
+from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
 from pipeline.errors import StoreUnavailable
 from pipeline.store import audit, now_ms
@@ -84,6 +84,19 @@ async def test_a_removal_that_is_lost_again_and_again_fails_with_a_reason(house)
     assert failed.error_message == (
         "delete task stranded (no queued/active delete task) > 2h10m0s, recovered by housekeeping"
     )
+
+
+async def test_a_removal_lost_after_an_earlier_one_was_given_up_is_asked_for_again(house):
+    document = await deleted(house)
+    for _ in range(2):
+        for job in await house.waiting(KnowledgeListDelete):
+            await house.pipeline.inspector.cancel(job.id)
+        await house.age()
+        assert [deed.verdict for deed in (await house.sweep()).deeds] == ["delete_again"]
+        assert len(await house.waiting(KnowledgeListDelete)) == 1
+        await house.library.do(fail_delete, document.id, "delete task: the disk is away")
+        await house.library.do(reparse, 7, document.id, now_ms())
+        await house.library.do(delete, 7, [document.id], now_ms())
 
 
 async def test_a_removal_that_waits_is_left_alone(house):
