@@ -39,7 +39,8 @@ async def ensure_base(
 
 async def change_settings(session: AsyncSession, kb: KnowledgeBase, **changes: Any) -> None:
     """Change what a base wants from now on; what was done stays."""
-    kb.settings = {**kb.settings, **changes}
+    now = select(KnowledgeBase.settings).where(KnowledgeBase.id == kb.id).with_for_update()
+    kb.settings = {**(await session.scalar(now) or {}), **changes}
     await session.execute(
         update(KnowledgeBase)
         .where(KnowledgeBase.id == kb.id)
