@@ -62,9 +62,10 @@ async def another_chance(
         return await _pages(session, job)
     if not isinstance(job, DocumentPayload | ChunkExtract) or not job.knowledge_id:
         return Again()
-    found = await session.get(Knowledge, job.knowledge_id, with_for_update=True)
-    refusal = _stands(found, job.tenant_id, job.attempt)
-    if refusal or found is None:
+    found = await lifecycle.locked(session, job.tenant_id, job.knowledge_id)
+    if found is None:
+        return Again("its document is gone")
+    if refusal := _stands(found, job.attempt):
         return Again(refusal)
     if isinstance(job, WHOLE):
         return await _whole(session, found, cut, timeout)
@@ -75,9 +76,7 @@ async def another_chance(
     return Again()
 
 
-def _stands(found: Knowledge | None, tenant_id: int, attempt: int) -> str:
-    if found is None or found.tenant_id != tenant_id:
-        return "its document is gone"
+def _stands(found: Knowledge, attempt: int) -> str:
     if found.parse_status is ParseStatus.DELETING:
         return "its document is being deleted"
     if found.attempt != attempt:
@@ -138,4 +137,4 @@ async def _still_to_delete(session: AsyncSession, tenant_id: int, knowledge_ids:
         left += await session.scalars(
             query.where(given_up | (Knowledge.parse_status == ParseStatus.DELETING))
         )
-    return left
+    return sorted(left)

@@ -59,7 +59,7 @@ class Step:
 
 async def cancel_parse(session: AsyncSession, tenant_id: int | None, knowledge_id: str, cut: int) -> Step:
     """Stop the parse of a document of a tenant, None: of whatever tenant; what was written of it stays."""
-    row = await _locked(session, tenant_id, knowledge_id)
+    row = await locked(session, tenant_id, knowledge_id)
     if row is None:
         return Step(knowledge_id, Effect.NOT_FOUND)
     status, attempt = row.parse_status, row.attempt
@@ -83,7 +83,7 @@ async def reparse(
     """Open a new attempt at a document, in whatever state but deleting. What older attempts read stays until the new one
     replaces it; their jobs are cancelled, and those that run learn that they are superseded.
     """
-    row = await _locked(session, tenant_id, knowledge_id)
+    row = await locked(session, tenant_id, knowledge_id)
     if row is None:
         return Step(knowledge_id, Effect.NOT_FOUND)
     status, attempt = row.parse_status, row.attempt
@@ -127,7 +127,7 @@ async def delete(
     steps: list[Step] = []
     going: dict[int, list[str]] = {}
     for ident in dict.fromkeys(knowledge_ids):
-        row = await _locked(session, tenant_id, ident)
+        row = await locked(session, tenant_id, ident)
         if row is None:
             steps.append(Step(ident, Effect.NOT_FOUND))
             continue
@@ -172,7 +172,7 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
 
 
-async def _locked(session: AsyncSession, tenant_id: int | None, knowledge_id: str) -> Knowledge | None:
+async def locked(session: AsyncSession, tenant_id: int | None, knowledge_id: str) -> Knowledge | None:
     """Return a document as it stands, for this transaction to change; None for another tenant's. Its base is locked before it,
     as everybody does.
     """

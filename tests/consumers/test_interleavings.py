@@ -5,14 +5,16 @@ import asyncio
 import pytest
 from consumers.api import first_password
 from consumers.knowledge import ids
+from consumers.knowledge.again import Again, another_chance
 from consumers.knowledge.contents import chunks_of, drop_contents, store_parsed
-from consumers.knowledge.documents import begin_processing, cancel, register
+from consumers.knowledge.documents import begin_processing, cancel, fail, register
 from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.graph import forget_mentions, store_graph
-from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.knowledge_bases import change_settings, ensure_base, find_base, fix_embedding
 from consumers.knowledge.pending import WIKI, add_if_active
 from consumers.knowledge.slots import Finish, finish_slot
 from consumers.knowledge.spans import Attempt
+from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_on
 from consumers.knowledge.tenants import delete_tenant
 from consumers.lives import act
@@ -302,3 +304,31 @@ async def test_what_is_asked_for_while_its_tenant_is_deleted_is_dropped_with_it(
         drop,
     )
     assert asked == (True, 1)
+
+
+async def test_two_settings_of_a_base_changed_at_once_are_both_changed(library):
+    found = await library.look(find_base, 7, "demo")
+    await interleaved(
+        library.database,
+        lambda session: change_settings(session, library.kb, wiki=True),
+        lambda session: change_settings(session, found, question_count=5),
+    )
+    after = await library.look(find_base, 7, "demo")
+    assert after.settings == {"wiki": True, "question_count": 5}
+
+
+async def test_another_chance_of_a_job_locks_its_base_before_its_document(library):
+    found = await library.register()
+    (job_id, job), *_ = library.queue.waiting.items()
+    await library.do(fail, library.index, found.knowledge_id, 1, "its job died")
+
+    async def hold(session):
+        await session.get(KnowledgeBase, library.kb.id, with_for_update=True)
+
+    async def go_on(session):
+        await session.get(Knowledge, found.knowledge_id, with_for_update=True)
+
+    _, said = await interleaved(
+        library.database, hold, lambda session: another_chance(session, job_id, job, 0), then=go_on
+    )
+    assert said == Again(afresh=True)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
-from consumers import postprocess
 from consumers.knowledge.contents import chunks_of, store_parsed
 from consumers.knowledge.documents import begin_processing
 from consumers.knowledge.knowledge_bases import change_settings
@@ -12,6 +11,7 @@ from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
 from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.store.pending_ops import peek
 
+from consumers import postprocess
 from tests.support.library import open_library, parsed
 
 

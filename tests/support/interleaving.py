@@ -17,8 +17,11 @@ WAITING = text(
 )
 
 
-async def interleaved(database: Database, first: Work, second: Work) -> tuple[Any, Any]:
-    """Do the first and, before it commits, start the second in a transaction of its own; return what both said.
+async def interleaved(
+    database: Database, first: Work, second: Work, *, then: Work | None = None
+) -> tuple[Any, Any]:
+    """Do the first and, before it commits, start the second in a transaction of its own; return what both said. With
+    `then`, the first goes on with it when the second has met it.
 
     On PostgreSQL the first commits once the second has ended or waits for it; on SQLite, where it cannot even begin.
     """
@@ -31,6 +34,8 @@ async def interleaved(database: Database, first: Work, second: Work) -> tuple[An
         said = await first(session)
         task = asyncio.create_task(later())
         await _met(database, task)
+        if then is not None:
+            await then(session)
     return said, await task
 
 
