@@ -1,6 +1,7 @@
 """The wiki of a base is switched on while its documents are under way."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog
@@ -47,8 +48,7 @@ async def test_a_document_fanned_out_while_the_wiki_is_switched_is_written_about
         tenant_id=7, knowledge_base_id=library.kb.id, knowledge_id=place[0], attempt=place[1]
     )
     services = SimpleNamespace(database=library.database, outbox=library.outbox)
-    await postprocess.post_process(
-        job, SimpleNamespace(services=services, job=None, log=structlog.get_logger())
-    )
+    ctx: Any = SimpleNamespace(services=services, job=None, log=structlog.get_logger())
+    await postprocess.post_process(job, ctx)
     waiting = await library.look(peek, ingest_lane(library.kb.id), 10)
     assert [op.dedup_key for op in waiting] == [place[0]] * on
