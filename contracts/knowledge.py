@@ -33,8 +33,7 @@ KEEPS_RESULTS: Final = frozenset({ParseStatus.PROCESSING, ParseStatus.FINALIZING
 STOPPED: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
 """States in which an attempt was given up."""
 
-
-SILENT: Final = frozenset({ParseStatus.FAILED, ParseStatus.CANCELLED, ParseStatus.DELETING})
+SILENT: Final = STOPPED
 """States in which a document contributes nothing to the pages of a wiki."""
 
 

@@ -189,7 +189,7 @@ class Pipeline(Producer):
             deaths,
             Looper("promoter", Promoter(broker).tick),
             Looper("reclaimer", Reclaimer(broker, self.settings, deaths.wake).tick),
-            Looper("housekeeping", Pruner(broker, self.settings, self._oldest_unsent).tick),
+            Looper("pruner", Pruner(broker, self.settings, self._oldest_unsent).tick),
             *(Looper(name, duty) for name, duty in duties.items()),
         )
 

@@ -14,7 +14,7 @@ from pipeline.errors import StoreUnavailable
 EVERY_S: Final = 60.0
 ENDLESS_MS: Final = 3650 * DAY_MS
 
-log = structlog.get_logger(component="housekeeping")
+log = structlog.get_logger(component="pruner")
 
 
 class Pruner:
