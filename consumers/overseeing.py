@@ -32,7 +32,7 @@ class StoredDocuments:
             query = query.where(Knowledge.knowledge_base_id == wanted.base_id)
         async with self._database.read() as sql:
             found = [(row[0], row[1]) for row in await sql.execute(query.limit(limit + 1))]
-            counts = await overseeing.counted(sql)
+            counts = await overseeing.counted(sql) if wanted.counted else {}
             moved = await overseeing.whereabouts(sql, [document for document, _ in found[:limit]])
         rows = await self._rows(found[:limit], moved)
         last = found[limit - 1][0] if len(found) > limit else None

@@ -52,18 +52,21 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which documents to list; empty means any. `cursor` is the `next_cursor` of the page before."""
+    """Which documents to list; empty means any. `cursor` is the `next_cursor` of the page before. `counted`: how many there
+    are of each status is wanted too, which means to count them all.
+    """
 
     status: str = ""
     name: str = ""
     tenant_id: int | None = None
     cursor: str = ""
     base_id: str = ""
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """Some documents, those that moved last first, and how many there are of each status."""
+    """Some documents, those that moved last first, and, if it was wanted, how many there are of each status, whosever."""
 
     rows: tuple[DocumentRow, ...]
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -139,7 +139,7 @@ async def document_list(
     problem, page = f"filter.{filters.problem}" if filters.problem else "", DocumentPage(())
     if status and status not in set(ParseStatus):
         problem = "filter.bad_state"
-    wanted = Wanted(status, name.strip()[:200], number(filters.tenant), cursor)
+    wanted = Wanted(status, name.strip()[:200], number(filters.tenant), cursor, counted=True)
     if not problem:
         try:
             page = await visit.desk.documents.page(wanted, PAGE)
