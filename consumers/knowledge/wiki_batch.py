@@ -40,6 +40,7 @@ from consumers.knowledge.wiki_pages import (
     Moved,
     Plan,
     Said,
+    forget_versions,
     known_pages,
     said_elsewhere,
     slugs_of,
@@ -252,6 +253,8 @@ class Batch:
             done = [self.mapped[one.knowledge_id] for one in self.due if one.knowledge_id in self._counted()]
             await self._confirm(session, done)
             await store_pages(session, services.search, self.kb_id, plans)
+            left = await self._left(session)
+            await forget_versions(session, self.kb_id, left)
             for one in done:
                 if one.verdict is not Verdict.LEAVE:
                     await store_sources(session, self.kb_id, one.due.knowledge_id, one.due.attempt, one.said)
@@ -261,7 +264,7 @@ class Batch:
             changes = {
                 plan.slug: ADDED if plan.draft is not None else REMOVED for plan in plans if plan.rewritten
             }
-            await note_changes(session, job, changes)
+            await note_changes(session, job, changes, forget=bool(left))
             await self._follow_up(session)
         self.ctx.log.info(
             "wiki batch",
@@ -270,6 +273,12 @@ class Batch:
             failed=len(self.failed),
             waiting=len(self.waiting),
         )
+
+    async def _left(self, session: AsyncSession) -> set[str]:
+        """The pages for which a document said something that it says no more: not in their former versions, either."""
+        speaking = self._speaking()
+        before = await slugs_of(session, self.kb_id, list(speaking))
+        return {slug for ident, one in speaking.items() for slug in before[ident] - one.said.keys()}
 
     async def _confirm(self, session: AsyncSession, done: Sequence[Mapped]) -> None:
         """See that every document is what it was when it was read, and is still ours."""

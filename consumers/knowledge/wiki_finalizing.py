@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_wiki import PageKind, WikiFolder, WikiPage
-from consumers.knowledge.wiki_lane import PRUNE, finalize_lane, finalize_soon, ingest_lane
+from consumers.knowledge.wiki_lane import FORGET, PRUNE, finalize_lane, finalize_soon, ingest_lane
 from consumers.knowledge.wiki_linking import Target, Titles, linked, links_in
 from consumers.knowledge.wiki_names import INDEX
-from consumers.knowledge.wiki_pages import Moved, Plan, known_pages, store_pages
+from consumers.knowledge.wiki_pages import Moved, Plan, forget_versions, known_pages, store_pages
 from consumers.knowledge.wiki_writing import Draft, Entry, compose_index
 from consumers.services import Services
 from contracts.knowledge import EXTRACTIVE
@@ -50,10 +50,11 @@ class Ending:
         ops = await self._claim()
         if not ops:
             return
-        changed = {op.dedup_key for op in ops if op.op != PRUNE}
-        relinked = 0
+        changed = {op.dedup_key for op in ops if op.op not in {PRUNE, FORGET}}
+        forget, relinked = any(op.op == FORGET for op in ops), 0
+        if changed or forget:
+            await self._write_index(forget=forget)
         if changed:
-            await self._write_index()
             relinked = await self._link(changed)
         await self._settle(ops)
         self.ctx.log.info("wiki finished", changes=len(changed), relinked=relinked)
@@ -70,7 +71,7 @@ class Ending:
             ops += some
         return ops
 
-    async def _write_index(self) -> None:
+    async def _write_index(self, *, forget: bool) -> None:
         services, kb_id = self.ctx.services, self.job.knowledge_base_id
         for _ in range(PAGES):
             async with services.database.read() as session:
@@ -93,6 +94,8 @@ class Ending:
             try:
                 async with services.database.transaction() as session:
                     await store_pages(session, services.search, kb_id, [plan])
+                    if forget:
+                        await forget_versions(session, kb_id, [INDEX])
             except Moved:
                 continue
             return

@@ -27,8 +27,8 @@ FINALIZE: Final = WikiFinalize.spec.type
 WRITE: Final = pending.INGEST
 RETRACT: Final = "retract"
 """Operations on a document: what it says is to be written into the pages, or taken out of them."""
-SLUG, PRUNE = "slug", "folder_prune"
-"""Operations of the end: a page came, changed or went; folders may have become empty."""
+SLUG, PRUNE, FORGET = "slug", "folder_prune", "forget"
+"""Operations of the end: a page came, changed or went; folders may have become empty; former indexes name what is gone."""
 ADDED, REMOVED = "added", "removed"
 
 MAX_FAILS: Final = 5
@@ -130,14 +130,20 @@ async def trigger_place(session: AsyncSession, job: WikiIngest, place: int, *, d
     await Outbox.add(session, new_id(), job, delay=delay, unique=unique)
 
 
-async def note_changes(session: AsyncSession, job: WikiIngest, changes: Mapping[str, str]) -> None:
-    """Let the index, the links and the folders follow pages that changed: slug → `ADDED` or `REMOVED`."""
+async def note_changes(
+    session: AsyncSession, job: WikiIngest, changes: Mapping[str, str], *, forget: bool
+) -> None:
+    """Let the index, the links and the folders follow pages that changed: slug → `ADDED` or `REMOVED`; `forget`: of the
+    index only what it will be is kept.
+    """
     lane = finalize_lane(job.knowledge_base_id)
     for slug, change in sorted(changes.items()):
         await add(session, job.tenant_id, lane, SLUG, slug, {"change": change})
     if REMOVED in changes.values():
         await add(session, job.tenant_id, lane, PRUNE)
-    if changes:
+    if forget:
+        await add(session, job.tenant_id, lane, FORGET)
+    if changes or forget:
         since = await waits_since(session, lane)
         waited = (now_ms() - since) / 1000 if since is not None else 0.0
         await finalize_soon(session, job, delay=max(0.0, min(DEBOUNCE_S, LONGEST_WAIT_S - waited)))

@@ -153,6 +153,19 @@ async def store_pages(session: AsyncSession, index: SearchStore, kb_id: str, pla
     await insert_new(session, table_of(WikiFolder), rows)
 
 
+async def forget_versions(session: AsyncSession, kb_id: str, slugs: Collection[str]) -> None:
+    """Keep of these pages only what they say now: what they said before is in the words of who may no longer speak."""
+    for some in batches(sorted(slugs)):
+        now = select(WikiPage.version).where(WikiPage.id == WikiPageVersion.page_id)
+        await session.execute(
+            delete(WikiPageVersion).where(
+                WikiPageVersion.page_id.in_([page_id(kb_id, slug) for slug in some]),
+                WikiPageVersion.version < now.scalar_subquery(),
+            ),
+            execution_options={"synchronize_session": False},
+        )
+
+
 async def _store(session: AsyncSession, index: SearchStore, kb_id: str, plan: Plan, now: int) -> None:
     ident, draft = page_id(kb_id, plan.slug), plan.draft
     version = plan.known.version if plan.known else 0

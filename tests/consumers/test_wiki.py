@@ -219,6 +219,24 @@ async def test_a_document_deleted_after_its_wiki_was_switched_off_is_taken_out_o
     assert [slug for slug in pages if slug.startswith("pools-")]
 
 
+async def test_no_former_version_of_a_page_says_what_a_deleted_document_said(world):
+    places = await three(world)
+    async with world.working():
+        await world.settled()
+        for number in range(2):  # so that there are former versions of its pages and of the index
+            await world.write(f"more-{number}", POOL.replace("set", f"set {number}"), LEASE)
+            await world.settled()
+        was = await world.rows("SELECT version FROM wiki_page_versions WHERE written LIKE '%Without a Job%'")
+        assert len(was) > 1
+        cut = await world.services.outbox.choose_cut()
+        async with world.services.outbox.transaction() as session:
+            await delete(session, TENANT, [places[2][0]], cut)
+        await world.settled()
+    written = [text for (text,) in await world.rows("SELECT written FROM wiki_page_versions")]
+    assert any("Core Pool" in text for text in written)
+    assert not [text for text in written if "Without a Job" in text or "Leases" in text]
+
+
 async def test_when_all_places_are_taken_a_batch_comes_again_in_fifteen_seconds_and_has_not_failed(world):
     await world.write("pools", POOL)
     async with world.services.database.transaction() as session:
