@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Protocol, Self
 
-from sqlalchemy import URL, make_url, select
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pipeline.errors import ConfigurationError
@@ -14,6 +13,7 @@ from pipeline.store.postgres import BACKENDS as POSTGRES
 from pipeline.store.postgres import PostgresServer
 from pipeline.store.sqlite import BUSY_S, SqliteFile
 from pipeline.store.tables import database_identity
+from pipeline.store.urls import EXAMPLES, read_url
 
 CONNECTIONS = 12
 """The most that a process has to a server."""
@@ -97,16 +97,10 @@ class Database:
 
 def is_postgres(url: str | URL) -> bool:
     """Whether a URL names PostgreSQL rather than SQLite. Raises ConfigurationError saying what to write instead."""
-    try:
-        kind = make_url(url).get_backend_name()
-    except ArgumentError:
-        raise ConfigurationError(f"database_url is not a URL: write {EXAMPLES}") from None
+    kind = read_url(url).get_backend_name()
     if kind not in {*POSTGRES, "sqlite"}:
         raise ConfigurationError(f"database_url: {kind} is not supported: write {EXAMPLES}")
     return kind in POSTGRES
-
-
-EXAMPLES = "sqlite:///folder/streamlane.db or postgresql://user@host/database"
 
 
 async def _close(session: AsyncSession) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
+from pipeline.store.urls import read_url
 
 BACKENDS: Final = ("postgresql", "postgres")
 DRIVERS: Final = {"postgresql", "postgres", "postgresql+asyncpg"}
@@ -40,7 +41,7 @@ class PostgresServer:
 
         Raises ConfigurationError for a URL that cannot be used, or if the driver is not installed.
         """
-        self.url = make_url(url)
+        self.url = read_url(url)
         self.name = named(self.url)
         self._url = libpq_url(self.url)
         self._busy_s = busy_s
@@ -106,6 +107,10 @@ class PostgresServer:
             raise ConfigurationError(f"database_url cannot be used: {self._said(error)}") from None
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StoreUnavailable(f"{self.name} does not let us in: {self._said(error)}") from error
+        except (ValueError, OverflowError):  # what it says repeats what it did not understand
+            raise ConfigurationError(
+                "database_url cannot be used: a host, a port or an option in it is not one"
+            ) from None
 
     def _heard(self, context: ExceptionContext) -> Exception | None:
         """A driver's timeout and a broken socket come as what they are, not as errors of a database; and a text that is none

@@ -13,13 +13,14 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from aiosqlite import Connection
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
 from pipeline.room import is_full
+from pipeline.store.urls import read_url
 from pipeline.store.visits import VisitedConnection
 
 BUSY_S: Final = 30.0
@@ -82,7 +83,7 @@ class SqliteFile:
 
 def sqlite_url(url: str | URL) -> URL:
     """Return `url` if it names a file. Raises ConfigurationError saying what to write instead."""
-    parsed = make_url(url)
+    parsed = read_url(url)
     if not parsed.database or parsed.database == ":memory:":
         raise ConfigurationError("database_url needs a file: write sqlite:///folder/streamlane.db")
     return parsed

@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from consumers.migrations.migrate import upgrade
 from pipeline.errors import ConfigurationError, StoreFull, StoreUnavailable
 from pipeline.store import Database
 from sqlalchemy import text
@@ -207,6 +208,23 @@ async def test_a_mistake_in_a_statement_stays_what_it_is(database):
 def test_a_url_that_cannot_be_used_is_refused_before_anything_is_opened(url, says):
     with pytest.raises(ConfigurationError, match=says):
         Database.open(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:ge@heim:4711@127.0.0.1:9432/app",
+        "postgresql://u:geheim@host:port/app",
+        "postgresql://u:geheim@host:99999/app",
+        "postgresql://u:geheim@[::1/app",
+        "sqlite://u:heim@h:x/app",
+    ],
+)
+@pytest.mark.parametrize("reading", [Database.open, upgrade])
+def test_a_url_with_a_wrong_port_is_refused_without_what_it_says(reading, url):
+    with pytest.raises(ConfigurationError, match="no port") as said:
+        reading(url)
+    assert "heim" not in str(said.value)
 
 
 async def test_every_commit_is_on_the_disk(database):

@@ -305,6 +305,15 @@ def test_another_driver_is_refused():
         Database.open("postgresql+psycopg://h/app")
 
 
+async def test_a_port_among_the_options_that_is_none_is_an_error_without_what_it_says():
+    database = Database.open("postgresql://u:geheim@/app?host=127.0.0.1:heim")
+    with pytest.raises(ConfigurationError, match="a port") as said:
+        async with database.read() as session:
+            await session.connection()
+    await database.close()
+    assert "heim" not in str(said.value)
+
+
 async def test_an_option_that_cannot_be_used_is_an_error_without_the_password(url):
     database = Database.open(url.update_query_dict({"sslmode": "perhaps"}))
     with pytest.raises(ConfigurationError, match="sslmode") as said:
