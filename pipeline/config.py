@@ -150,10 +150,22 @@ class Settings(BaseSettings):
         return name in cls.model_fields and not name.startswith(_LOCAL)
 
     @classmethod
+    def named(cls, written: str) -> str:
+        """Return the name of a setting that may be written as its variable."""
+        name = written.lower().removeprefix(PREFIX.lower())
+        return name if name in cls.model_fields else written
+
+    @classmethod
+    def known(cls, name: str) -> None:
+        """Raise ConfigurationError, with the nearest name, if there is no such setting."""
+        if name not in cls.model_fields:
+            near = _nearest(name.lower().removeprefix(PREFIX.lower()), cls.model_fields)
+            raise ConfigurationError(f"unknown setting {name!r}{near}")
+
+    @classmethod
     def checked(cls, name: str, value: str) -> Any:
         """Return a setting as a process will have it. Raises ConfigurationError: no such setting, or it cannot be this."""
-        if name not in cls.model_fields:
-            raise ConfigurationError(f"unknown setting {name!r}{_nearest(name, cls.model_fields)}")
+        cls.known(name)
         if not cls.storable(name):
             raise ConfigurationError(
                 f"{name} cannot be stored: set {cls.variable(name)} where the process starts"

@@ -343,7 +343,7 @@ def list_settings(as_json: AsJson = False) -> None:
     run(list_settings(as_json), as_json=as_json)
 
 
-@settings.command("set")
+@settings.command("set", context_settings={"ignore_unknown_options": True})  # -5 is a value
 def set_setting(
     name: SettingName,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Wins over the environment.")],

@@ -16,9 +16,11 @@ from pipeline import Pipeline, Settings
 from pipeline.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from consumers.knowledge.embedding import Embedder
     from consumers.services import Services
 
 LOW_DISK_MB: Final = 500
+LATER: Final = "nothing that was accepted is lost; it is read again once this works"
 ADOPTED: Final = "what still waits for documents of the former one ends without them; stop the processes that have that one open"
 
 
@@ -43,6 +45,7 @@ async def doctor(as_json: bool, *, adopting: bool) -> int:
             findings.append(_absent(error))
         else:
             findings += [await _queue(pipeline), *await _documents(opened, pipeline, adopting=adopting)]
+            settings = pipeline.settings  # with what is stored, where the database could say so
     well = all(finding.well for finding in findings)
     if as_json:
         emit(
@@ -91,14 +94,22 @@ async def _queue(pipeline: Pipeline) -> Finding:
 
 
 def _absent(error: StoreUnavailable) -> Finding:
-    return Finding(
-        "queue", False, str(error), "nothing that was accepted is lost; it is read again once this works"
-    )
+    return Finding("queue", False, str(error), LATER)
 
 
 async def _documents(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bool) -> list[Finding]:
     if KNOWLEDGE.absent:
         return [Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how)]
+    from consumers.knowledge.embedding import LocalEmbedder
+
+    try:
+        found = await _database(opened, pipeline, adopting=adopting)
+    except StoreUnavailable as error:
+        found = [Finding("database", False, str(error), LATER)]
+    return [*found, await _model(LocalEmbedder()), _pictures()]
+
+
+async def _database(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bool) -> list[Finding]:
     from consumers.database import adopt, open_database
     from consumers.services import open_services
 
@@ -108,7 +119,7 @@ async def _documents(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bo
             await adopt(pipeline, database)
             adopted = [Finding("adopted", True, f"the queue belongs to {database.name} now", ADOPTED)]
     services = await opened.enter_async_context(open_services(pipeline))
-    return [*adopted, await _outbox(services), await _model(services), _pictures()]
+    return [*adopted, await _outbox(services)]
 
 
 async def _room(settings: Settings) -> Finding:
@@ -132,8 +143,7 @@ async def _outbox(services: "Services") -> Finding:
     return Finding("database", not late, said, "any running worker sends them" if late else "")
 
 
-async def _model(services: "Services") -> Finding:
-    embedder = services.embedder
+async def _model(embedder: "Embedder") -> Finding:
     (vector,) = await embedder.embed(["Is the encoder there?"])
     return Finding(
         "embeddings", len(vector) == embedder.dimension, f"{embedder.model}, {len(vector)} dimensions"

@@ -9,6 +9,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.store import settings as kept
 
 from tests.support.commands import streamlane
+from tests.support.redis_server import free_port
 
 
 def test_a_stored_setting_wins_over_the_environment(monkeypatch):
@@ -66,3 +67,34 @@ def test_they_are_set_shown_and_unset_by_hand(tmp_path):
 def test_the_error_of_a_bad_value_is_a_sentence():
     with pytest.raises(ConfigurationError, match="STREAMLANE_POOL_CORE_CONCURRENCY: Input should be"):
         Settings.checked("pool_core_concurrency", "0")
+
+
+def test_a_setting_may_be_written_as_its_variable_and_one_that_is_none_is_unknown(tmp_path):
+    assert streamlane("settings", "set", "STREAMLANE_MAX_CRASHES", "4", data_dir=tmp_path).code == 0
+    doctor = streamlane("doctor", "--json", data_dir=tmp_path).json
+    assert doctor["settings"]["max_crashes"] == "4"
+    assert streamlane("settings", "unset", "streamlane_max_crashes", data_dir=tmp_path).code == 0
+    for act in (("set", "STREAMLANE_MAX_CRASHS", "4"), ("unset", "STREAMLANE_MAX_CRASHS")):
+        wrong = streamlane("settings", *act, "--json", data_dir=tmp_path)
+        assert (wrong.code, "did you mean max_crashes" in wrong.json["error"]) == (2, True), wrong
+    assert "unknown" in streamlane("settings", "unset", "nothing", data_dir=tmp_path).err
+
+
+def test_a_negative_number_is_a_value(tmp_path):
+    wrong = streamlane("settings", "set", "lease_s", "-5", "--json", data_dir=tmp_path)
+    assert (wrong.code, "greater than or equal to 0.2" in wrong.json["error"]) == (2, True), wrong
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("settings", "list")])
+def test_the_settings_are_shown_though_the_database_lets_nobody_in(tmp_path, command):
+    url = f"postgresql://app:geheim@127.0.0.1:{free_port()}/app"
+    env = {"STREAMLANE_DATABASE_URL": url, "STREAMLANE_LEASE_S": "7"}
+    done = streamlane(*command, data_dir=tmp_path, env=env)
+    assert done.code == 1
+    assert "geheim" not in done.out + done.err
+    assert "does not let us in" in done.out + done.err
+    assert "7.0" in done.out
+    if command == ("doctor",):
+        findings = [one for one in done.out.splitlines() if one.startswith(("ok", "not ok"))]
+        assert len(findings) == 6
+        assert [one.split(": ")[0] for one in findings if one.startswith("not")] == ["not ok  database"]
