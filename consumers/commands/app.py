@@ -243,9 +243,10 @@ def show_wiki(
 
 @wiki.command("export")
 def export_wiki(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.")] = Path(
-        "wiki"
-    ),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Where to; if none is named, wiki- and the base's name."),
+    ] = None,
     kb: BaseName = "default",
     as_json: AsJson = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """`streamlane wiki`: the pages of a base, listed, shown and exported."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from consumers.knowledge.wiki_showing import MADE_BY, exported, pages_of, shown_
 from pipeline.errors import ConfigurationError
 
 NONE: Final = "no pages yet: `streamlane ingest PATH --wiki` lets a base write them"
+MARK: Final = ".streamlane-wiki"
+"""A file that says whose pages are in its folder."""
 HEAD: Final = 65_536  # bytes in which a file says who made it
 
 
@@ -29,21 +32,21 @@ async def list_pages(kb_name: str, as_json: bool) -> int:
         return OK
     for page in pages:
         where = f"{page.folder}/" if page.folder else ""
-        out.print(
-            f"[bold]{escape(shown(where + page.slug))}[/bold]  {escape(shown(page.lead or page.title, 100))}"
-        )
+        lead = f" — {escape(shown(page.lead, 100))}" if page.lead else ""
+        out.print(f"[bold]{escape(shown(where + page.slug))}[/bold]  {escape(shown(page.title, 100))}{lead}")
     if not pages:
         out.print(NONE)
     return OK
 
 
 async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
-    """Print a page; return the exit code."""
+    """Print a page, named as the list names it or by its slug alone; return the exit code."""
+    folder, _, name = slug.rpartition("/")
     async with session() as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
-            found = await shown_page(sql, kb.id, slug)
-    if found is None:
+            found = await shown_page(sql, kb.id, name)
+    if found is None or (folder and found.page.folder != folder):
         raise ConfigurationError(
             f"no page {slug!r} in {kb_name!r}: `streamlane wiki list` names those there are"
         )
@@ -51,7 +54,7 @@ async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
         emit(
             {
                 "kb": kb_name,
-                "slug": slug,
+                "slug": found.page.slug,
                 "title": found.page.title,
                 "kind": found.page.kind,
                 "method": found.page.method,
@@ -65,31 +68,36 @@ async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
     return OK
 
 
-async def export_pages(folder: Path, kb_name: str, as_json: bool) -> int:
+async def export_pages(folder: Path | None, kb_name: str, as_json: bool) -> int:
     """Write the pages of a base as Markdown files; files of an earlier export that are no pages any more go."""
+    folder = folder or Path("wiki-" + re.sub(r"[^\w-]+", "-", kb_name))
     async with session() as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             files = await exported(sql, kb.id)
     try:
-        removed = await asyncio.to_thread(_write, folder, files)
+        removed = await asyncio.to_thread(_write, folder, kb.id, files)
     except OSError as error:
         raise ConfigurationError(f"cannot write to {folder}: {error.strerror or error}") from None
     if as_json:
         emit({"kb": kb_name, "folder": str(folder), "pages": sorted(files), "removed": removed})
-    elif files:
-        out.print(
-            f"{len(files)} pages of {escape(repr(kb_name))} are in {escape(str(folder))}: begin with index.md"
-        )
     else:
-        out.print(NONE)
+        where = f"are in {folder}: begin with index.md"
+        said = f"{len(files)} pages of {kb_name!r} {where}" if files else NONE
+        gone = f"; {removed} that are none any more were removed" if removed else ""
+        out.print(said + gone, markup=False)
     return OK if files else FAILED
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> int:
-    """Write files, each whole or not at all; return how many old ones were removed."""
+def _write(folder: Path, kb_id: str, files: Mapping[str, str]) -> int:
+    """Write files, each whole or not at all; return how many old ones were removed. Raises ConfigurationError where the
+    pages of another base are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    root = folder.resolve()
+    root, mark = folder.resolve(), folder / MARK
+    if mark.exists() and mark.read_text(errors="replace").strip() != kb_id:
+        raise ConfigurationError(f"the pages of another base are in {folder}: name another folder")
+    mark.write_text(f"{kb_id}\n")
     for path, text in files.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +106,14 @@ def _write(folder: Path, files: Mapping[str, str]) -> int:
             part.write_bytes(text.encode())
             part.replace(target)
     wanted = {root / path for path in files}
-    old = [one for one in root.rglob("*.md") if one not in wanted and one.is_file() and _ours(one)]
+    others = {one.parent for one in root.rglob(MARK)} - {
+        root
+    }  # a base was exported into a folder of this one
+    old = [
+        one
+        for one in root.rglob("*.md")
+        if one not in wanted and others.isdisjoint(one.parents) and one.is_file() and _ours(one)
+    ]
     for gone in old:
         gone.unlink()
         if gone.parent != root and not any(gone.parent.iterdir()):

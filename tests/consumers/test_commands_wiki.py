@@ -31,7 +31,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.md")}
 
 
 def test_the_command_waits_for_the_pages_and_the_index_and_for_no_burst(data_dir: Path) -> None:
@@ -49,6 +49,10 @@ def test_a_page_is_printed_as_markdown(data_dir: Path) -> None:
     as_json = streamlane("wiki", "show", "core-pool", "--json", data_dir=data_dir).json
     assert as_json["method"] == "extractive"
     assert {Path(source["path"]).name for source in as_json["sources"]} == {"guide.md", "note.md"}
+    listed = streamlane("wiki", "list", data_dir=data_dir).out.splitlines()
+    assert any(line.startswith("topics/core-pool  Core Pool — ") for line in listed)
+    assert streamlane("wiki", "show", "topics/core-pool", data_dir=data_dir).out == shown.out
+    assert streamlane("wiki", "show", "else/core-pool", data_dir=data_dir).code == 2
     missing = streamlane("wiki", "show", "nothing", data_dir=data_dir)
     assert missing.code == 2
     assert "wiki list" in missing.err
@@ -84,6 +88,24 @@ def test_an_export_removes_pages_that_are_gone_and_nothing_that_it_did_not_write
     assert done["removed"] == 1
     assert not (out / "old").exists()
     assert (out / "mine.md").read_text() == "# Mine\n"
+
+
+def test_the_pages_of_two_bases_are_in_folders_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path / "in", guide_md=GUIDE)
+    data_dir, out = tmp_path / "data", tmp_path / "out"
+    for kb in ("one", "two"):
+        args = ("ingest", str(tmp_path / "in"), "--wiki", "--kb", kb)
+        assert streamlane(*args, data_dir=data_dir).code == 0
+    assert streamlane("wiki", "export", str(out), "--kb", "one", data_dir=data_dir).code == 0
+    (out / "old.md").write_text((out / "index.md").read_text())
+    first = files(out)
+    other = streamlane("wiki", "export", str(out), "--kb", "two", data_dir=data_dir)
+    assert (other.code, "another base" in other.err, files(out) == first) == (2, True, True), other
+    inside = out / "two"
+    assert streamlane("wiki", "export", str(inside), "--kb", "two", data_dir=data_dir).code == 0
+    again = streamlane("wiki", "export", str(out), "--kb", "one", data_dir=data_dir)
+    assert "1 that are none any more were removed" in again.out
+    assert (inside / "index.md").exists()
 
 
 def test_a_base_without_a_wiki_says_how_to_get_one(tmp_path: Path) -> None:
