@@ -228,6 +228,24 @@ def list_wiki(kb: BaseName = "default", as_json: AsJson = False) -> None:
     run(list_pages(kb, as_json), as_json=as_json)
 
 
+@wiki.command("on")
+def wiki_on(kb: BaseName = "default", as_json: AsJson = False) -> None:
+    """Write pages about what the documents of a base say, those that are there and those that come."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.wiki import switch_wiki
+
+    run(switch_wiki(kb, as_json, on=True), as_json=as_json)
+
+
+@wiki.command("off")
+def wiki_off(kb: BaseName = "default", as_json: AsJson = False) -> None:
+    """Write no pages from now on; no document waits for them any longer, and those there are stay."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.wiki import switch_wiki
+
+    run(switch_wiki(kb, as_json, on=False), as_json=as_json)
+
+
 @wiki.command("show")
 def show_wiki(
     slug: Annotated[str, typer.Argument(metavar="SLUG", help="Which page; `index` is the first.")] = "index",

@@ -15,10 +15,10 @@ from consumers.commands.terminal import FAILED, OK, err
 from consumers.knowledge.documents import Registered, fail
 from consumers.knowledge.fates import Fate, fates, still_open
 from consumers.knowledge.ingesting import Taken, find_files, printable, take_in
-from consumers.knowledge.knowledge_bases import change_settings, ensure_base
+from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.wiki_lane import ask_for_all
+from consumers.knowledge.wiki_lane import switch
 from contracts.knowledge import OPEN, ParseStatus, SlotKind
 from pipeline.errors import ConfigurationError
 
@@ -46,9 +46,7 @@ async def ingest(
         if wiki is not None:
             async with opened.services.outbox.transaction() as sql:
                 kb = await ensure_base(sql, TENANT, kb_name)
-                await change_settings(sql, kb, wiki=wiki)
-                if wiki:
-                    await ask_for_all(sql, kb)
+                await switch(sql, kb, on=wiki)
         outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json, retry=retry)
     report(kb_name, outcomes, time.monotonic() - begun, as_json=as_json)
     bad = {ParseStatus.FAILED, ParseStatus.CANCELLED, *(OPEN if wait else ())}

@@ -11,10 +11,11 @@ from rich.markup import escape
 from consumers.commands.ask import base_named
 from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
+from consumers.knowledge.wiki_lane import switch
 from consumers.knowledge.wiki_showing import MADE_BY, exported, pages_of, shown_page
 from pipeline.errors import ConfigurationError
 
-NONE: Final = "no pages yet: `streamlane ingest PATH --wiki` lets a base write them"
+NONE: Final = "no pages yet: `streamlane wiki on` lets a base write them"
 MARK: Final = ".streamlane-wiki"
 """A file that says whose pages are in its folder."""
 HEAD: Final = 65_536  # bytes in which a file says who made it
@@ -36,6 +37,21 @@ async def list_pages(kb_name: str, as_json: bool) -> int:
         out.print(f"[bold]{escape(shown(where + page.slug))}[/bold]  {escape(shown(page.title, 100))}{lead}")
     if not pages:
         out.print(NONE)
+    return OK
+
+
+async def switch_wiki(kb_name: str, as_json: bool, *, on: bool) -> int:
+    """Switch the wiki of a base on or off; return the exit code."""
+    async with session() as opened:
+        kb = await base_named(opened, kb_name)
+        async with opened.services.outbox.transaction() as sql:
+            asked = await switch(sql, kb, on=on)
+    if as_json:
+        emit({"kb": kb_name, "wiki": on, "documents": asked})
+    elif on:
+        out.print(f"{asked} documents are to be written about; a worker does it (`streamlane worker wiki`)")
+    else:
+        out.print("no document waits for its pages any longer; those there are stay")
     return OK
 
 

@@ -282,7 +282,9 @@ class Batch:
 
     async def _confirm(self, session: AsyncSession, done: Sequence[Mapped]) -> None:
         """See that every document is what it was when it was read, and is still ours."""
-        wanted = sorted(one.due.knowledge_id for one in done)
+        wanted = sorted(
+            due.knowledge_id for due in self.due
+        )  # those that failed, too: all are locked in one order
         rows = await session.scalars(
             select(Knowledge).where(Knowledge.id.in_(wanted)).order_by(Knowledge.id).with_for_update()
         )

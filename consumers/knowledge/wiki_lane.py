@@ -11,6 +11,7 @@ from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import pending
+from consumers.knowledge.knowledge_bases import change_settings
 from consumers.knowledge.pending import add_if_active, base_lives, lane_of
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tables_wiki import WikiPageSource
@@ -69,6 +70,17 @@ async def ask_for_pages(session: AsyncSession, job: WikiIngest, knowledge_id: st
         name = derive_id("wiki", knowledge_id, attempt)
         await trigger(session, job, name, delay=UPLOAD_S)
     return asked
+
+
+async def switch(session: AsyncSession, base: KnowledgeBase, *, on: bool) -> int:
+    """Switch the wiki of a base on or off. On: its documents are written about; off: none waits for its pages any longer,
+    and the pages stay. Says how many documents are to be written about.
+    """
+    await change_settings(session, base, wiki=on)
+    if on:
+        return await ask_for_all(session, base)
+    await trigger(session, WikiIngest(tenant_id=base.tenant_id, knowledge_base_id=base.id), new_id())
+    return 0
 
 
 async def ask_for_all(session: AsyncSession, base: KnowledgeBase) -> int:

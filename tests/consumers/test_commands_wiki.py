@@ -115,3 +115,18 @@ def test_a_base_without_a_wiki_says_how_to_get_one(tmp_path: Path) -> None:
     assert "--wiki" in streamlane("wiki", "list", data_dir=data_dir).out
     done = streamlane("wiki", "export", str(tmp_path / "out"), data_dir=data_dir)
     assert done.code == 1
+
+
+def test_a_wiki_is_switched_on_for_documents_that_are_there_and_off_again(tmp_path: Path) -> None:
+    (path,) = write(tmp_path / "in", guide_md=GUIDE)
+    assert streamlane("ingest", str(path), data_dir=tmp_path / "data").code == 0
+    on = streamlane("wiki", "on", "--json", data_dir=tmp_path / "data")
+    assert on.json == {"kb": "default", "wiki": True, "documents": 1}
+    again = streamlane("ingest", str(path), data_dir=tmp_path / "data")
+    assert again.code == 0
+    assert "Worker pools" in streamlane("wiki", "list", data_dir=tmp_path / "data").out
+    off = streamlane("wiki", "off", "--json", data_dir=tmp_path / "data")
+    assert off.json == {"kb": "default", "wiki": False, "documents": 0}
+    assert "Worker pools" in streamlane("wiki", "list", data_dir=tmp_path / "data").out
+    unknown = streamlane("wiki", "on", "--kb", "nope", data_dir=tmp_path / "data")
+    assert (unknown.code, "there are: default" in unknown.err) == (2, True)

@@ -7,8 +7,7 @@ import pytest
 import structlog
 from consumers.knowledge.contents import chunks_of, store_parsed
 from consumers.knowledge.documents import begin_processing
-from consumers.knowledge.knowledge_bases import change_settings
-from consumers.knowledge.wiki_lane import ask_for_all, ingest_lane
+from consumers.knowledge.wiki_lane import ingest_lane, switch
 from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.store.pending_ops import peek
 
@@ -22,17 +21,11 @@ async def library(tmp_path, database_url):
         yield opened
 
 
-async def switch(session, library, on):
-    await change_settings(session, library.kb, wiki=on)
-    if on:
-        await ask_for_all(session, library.kb)
-
-
 @pytest.mark.parametrize("on", [True, False])
 async def test_a_document_fanned_out_while_the_wiki_is_switched_is_written_about_if_it_is_on(
     library, monkeypatch, on
 ):
-    await library.do(switch, library, not on)
+    await library.do(switch, library.kb, on=not on)
     found = await library.register()
     place = found.knowledge_id, found.attempt
     await library.do(begin_processing, *place)
@@ -40,7 +33,7 @@ async def test_a_document_fanned_out_while_the_wiki_is_switched_is_written_about
 
     async def meanwhile(session, *args):
         chunks = await chunks_of(session, *args)
-        await library.do(switch, library, on)
+        await library.do(switch, library.kb, on=on)
         return chunks
 
     monkeypatch.setattr(postprocess, "chunks_of", meanwhile)
