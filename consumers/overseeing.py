@@ -1,6 +1,6 @@
 """Gives the dashboard our documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -37,6 +37,11 @@ class StoredDocuments:
         rows = await self._rows(found[:limit], moved)
         last = found[limit - 1][0] if len(found) > limit else None
         return DocumentPage(rows, counts, f"{last.updated_at}.{last.id}" if last else None)
+
+    async def names(self, ids: Collection[str]) -> Mapping[str, str]:
+        """See the protocol."""
+        async with self._database.read() as sql:
+            return await overseeing.names_of(sql, ids)
 
     async def story(self, document_id: str, attempt: int | None = None) -> Story | None:
         """See the protocol."""

@@ -1,7 +1,7 @@
 """`streamlane dead`: jobs that were given up, and what to do about them: one, many or all."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, mom
 from consumers.commands.wording import SAYS, checked, plain
 from consumers.database import open_database
 from consumers.desk import by_hand
+from consumers.knowledge.overseeing import names_of
 from pipeline import Database, Pipeline, Settings
 from pipeline.errors import ConfigurationError, JobNotFound
 from pipeline.http.answers import LetterRow
@@ -50,16 +51,18 @@ async def list_dead(choice: Choice, limit: int, *, replayed: bool, as_json: bool
     async with open_database(Settings.read()) as database, database.read() as sql:
         found = await rows.listed(sql, match, limit + 1)
         groups = await rows.counted(sql, match)
+        names = await names_of(sql, [letter.related_id for letter in found])
     more, found = len(found) > limit, found[:limit]
     if as_json:
         told = [{"reason": why, "task_type": name, "count": n} for (why, name), n in groups.items()]
-        emit({"dead_letters": [_told(letter) for letter in found], "groups": told, "more": more})
+        emit({"dead_letters": [_told(letter, names) for letter in found], "groups": told, "more": more})
         return OK
     columns: dict[str, list[object]] = {
         "id": [letter.id for letter in found],
         "job": [letter.job_id for letter in found],
         "type": [letter.task_type for letter in found],
         "belongs to": [f"{letter.scope}:{letter.scope_id}" for letter in found],
+        "document": [names.get(letter.related_id) for letter in found],
         "reason": [letter.reason for letter in found],
         "died": [
             (moment(letter.failed_at) or "")[: SECONDS if out.is_terminal else None] for letter in found
@@ -80,10 +83,14 @@ async def show(ident: str, as_json: bool) -> int:
     async with Pipeline.open() as pipeline, open_database(pipeline.settings) as database:
         (letter,) = await _named(database, [ident])
         record = await pipeline.broker.job(letter.job_id)
+        async with database.read() as sql:
+            names = await names_of(sql, [letter.related_id])
     if as_json:
-        emit({"dead_letter": _told(letter), "job": described(record) if record else None})
+        emit({"dead_letter": _told(letter, names), "job": described(record) if record else None})
         return OK
-    facts = _told(letter) | {name: moment(getattr(letter, name)) for name in ("failed_at", "replayed_at")}
+    facts = _told(letter, names) | {
+        name: moment(getattr(letter, name)) for name in ("failed_at", "replayed_at")
+    }
     job = f"its job is {record.state}" if record else "its job is no longer kept: a replay makes a new one"
     advice = SAYS.code_of("reason.do", letter.reason)
     table(("field", "value"), [(n, v) for n, v in (facts | {"job": job, "advice": advice}).items() if v])
@@ -187,5 +194,5 @@ async def _named(database: Database, idents: Sequence[str]) -> list[Letter]:
     return list(found.values())
 
 
-def _told(letter: Letter) -> dict[str, Any]:
-    return LetterRow.model_validate(letter).model_dump()
+def _told(letter: Letter, names: Mapping[str, str]) -> dict[str, Any]:
+    return LetterRow.model_validate(letter).model_dump() | {"document": names.get(letter.related_id)}

@@ -1,6 +1,6 @@
 """Documents as operators see them: which there are, where each stands, and how a parse of one went."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import Select, func, select
@@ -11,6 +11,7 @@ from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.timeline import Node, timeline
 from contracts.knowledge import OPEN, ParseStatus, SpanKind, SpanStatus
+from pipeline.store import batches
 
 STALE_MS: Final = 20 * 60_000
 """An open document on which nothing moved for so long is asked about (facts 7.6)."""
@@ -23,6 +24,15 @@ async def counted(session: AsyncSession) -> Mapping[str, int]:
     )
     found = {row[0]: row[1] for row in rows}
     return {status.value: found[status] for status in ParseStatus if status in found}
+
+
+async def names_of(session: AsyncSession, ids: Collection[str]) -> Mapping[str, str]:
+    """Return by id what the files of these documents are called; what is no document is absent."""
+    found: dict[str, str] = {}
+    for some in batches(sorted(set(ids) - {""})):
+        rows = await session.execute(select(Knowledge.id, Knowledge.file_name).where(Knowledge.id.in_(some)))
+        found.update((row.id, row.file_name) for row in rows)
+    return found
 
 
 def listed(

@@ -1,6 +1,6 @@
 """What the dashboard asks of whoever keeps documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -109,6 +109,9 @@ class Documents(Protocol):
 
     async def page(self, wanted: Wanted, limit: int) -> DocumentPage:
         """Return some documents. Raises StoreUnavailable, CursorInvalid."""
+
+    async def names(self, ids: Collection[str]) -> Mapping[str, str]:
+        """Return by id what the files of these documents are called; what is no document is absent. Raises StoreUnavailable."""
 
     async def story(self, document_id: str, attempt: int | None = None) -> Story | None:
         """Return a parse of a document, the latest unless told; None where there is no such document."""

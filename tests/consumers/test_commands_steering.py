@@ -39,7 +39,7 @@ async def some_die(folder: Path, count: int) -> list[str]:
     async with Pipeline.open(data_dir=folder) as pipeline, open_database(pipeline.settings) as database:
         hand, died = Hand(pipeline.broker), []
         for n in range(count):
-            await let_stand(database, f"k{n}", base="b")
+            await let_stand(database, f"k{n}", base="b", file_name=f"note-{n}.md")
             died.append((await pipeline.enqueue(document(n))).id)
             await hand.settle(await hand.take_one(), Skip(f"no [use] {n}"))
         letters = await pipeline.broker.dead_letters(["default"], 10)
@@ -204,7 +204,10 @@ def test_what_was_given_up_is_listed_shown_replayed_and_struck_off(say, tmp_path
     assert [one["job_id"] for one in letters] == jobs[::-1]
     assert listed["groups"] == [{"reason": "skip", "task_type": "document:process", "count": 4}]
     assert "no [use] 0" in say("dead", "list", "--error=use] 0").out
+    assert [one["document"] for one in letters] == [f"note-{n}.md" for n in (3, 2, 1, 0)]
+    assert "\tnote-0.md\t" in say("dead", "list").out
     shown = say("dead", "show", jobs[0])
+    assert "document\tnote-0.md" in shown.out
     assert "its job is archived" in shown.out
     assert "Replay it only after its input has changed" in shown.out
     first = str(letters[0]["id"])

@@ -18,6 +18,7 @@ from sqlalchemy import text, update
 
 from tests.http.conftest import document
 from tests.support.hand import Hand
+from tests.support.standing import let_stand
 
 PASSWORD = "correct horse"
 PAGES = [
@@ -184,6 +185,12 @@ async def test_a_filter_that_no_dead_letter_meets_is_about_none(client, token, d
     answer = await client.post("/dead", data=form)
     assert "Nothing was changed" in (await client.get(answer.headers["location"])).text
     assert "no use" in (await client.get("/dead")).text
+
+
+async def test_a_dead_job_names_the_document_that_it_worked_on(client, token, die, database):
+    await let_stand(database, "k1", file_name="contract.pdf")
+    await die()
+    assert '<a class="small" href="/documents/k1">contract.pdf</a>' in (await client.get("/dead")).text
 
 
 async def test_a_stranger_is_not_told_how_many_have_died(client, die):

@@ -46,6 +46,8 @@ async def dead(visit: Visit, reason: str = "", cursor: str = "") -> Response:
                 groups[why] = found[:size]
                 if reason and len(found) > size:
                     next_cursor = str(found[size - 1].id)
+    keeper, related = visit.desk.documents, {one.related_id for some in groups.values() for one in some}
+    names = await keeper.names(related) if keeper and related else {}
     filtered = filters.any or bool(reason)
     archived = {stat.name: stat.archived for stat in await visit.desk.inspector.queues() if stat.archived}
     missing = 0 if filtered or problem else sum(archived.values()) - sum(counts.values())
@@ -55,6 +57,7 @@ async def dead(visit: Visit, reason: str = "", cursor: str = "") -> Response:
         missing=missing,
         archived=archived,
         groups=groups,
+        names=names,
         counts=counts,
         reason=reason,
         reasons=[each.value for each in ArchiveReason],
