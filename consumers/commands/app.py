@@ -17,6 +17,7 @@ from consumers.commands.operating import AsJson, operating
 from consumers.commands.terminal import emit, named, needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.rights import Capability
+from contracts.topology import POOLS, Lane
 
 
 class Commands(TyperGroup):
@@ -152,7 +153,13 @@ def search(query: Question, kb: BaseName = "default", limit: Limit = 10, as_json
 
 @app.command()
 def worker(
-    names: Annotated[list[str], typer.Argument(metavar="LANE|POOL...", help="What this process works on.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LANE|POOL...",
+            help=f"What this process works on. Lanes: {', '.join(Lane)}; pools: {', '.join(POOLS)}.",
+        ),
+    ],
 ) -> None:
     """Work until told to stop (SIGTERM, Ctrl-C): running jobs get a grace, then they are handed back."""
     needs(KNOWLEDGE)

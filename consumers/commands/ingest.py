@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.wiki_lane import switch
 from contracts.knowledge import OPEN, ParseStatus, SlotKind
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, StoreUnavailable
 
 LOOK_S: Final = 0.2
 IDLE_LOOKS: Final = 5
@@ -42,7 +42,11 @@ async def ingest(
 ) -> int:
     """Bring files in and say how each fared; return the exit code."""
     begun = time.monotonic()
-    async with session(work=wait) as opened:
+    async with AsyncExitStack() as held:
+        try:
+            opened = await held.enter_async_context(session(work=wait))
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error}; no document was taken in: repeat the command later") from None
         if wiki is not None:
             async with opened.services.outbox.transaction() as sql:
                 kb = await ensure_base(sql, TENANT, kb_name)

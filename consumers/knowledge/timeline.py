@@ -83,16 +83,19 @@ async def timeline(session: AsyncSession, knowledge_id: str, attempt: int | None
 
 
 def tree(spans: Sequence[Span]) -> Node:
-    """Return the root with every stage in order, a pending one where there is no span."""
+    """Return the root with every stage in order: where there is no span it is to come, or the end came without it."""
     within: dict[str, list[Span]] = {}
     for span in spans:
         within.setdefault(span.parent_span_id or "", []).append(span)
     stages = {span.span_id: span for span in within.get(ROOT_SPAN, ())}
+    root = next((span for span in spans if span.kind is SpanKind.ROOT), None)
+    unseen = SpanStatus.SKIPPED if root and root.status is SpanStatus.DONE else SpanStatus.PENDING
     nodes = [
-        _node(stages[stage], within) if stage in stages else Node(name=stage, kind=SpanKind.STAGE)
+        _node(stages[stage], within)
+        if stage in stages
+        else Node(name=stage, kind=SpanKind.STAGE, status=unseen)
         for stage in Stage
     ]
-    root = next((span for span in spans if span.kind is SpanKind.ROOT), None)
     if root is None:
         return Node(name=ROOT_SPAN, kind=SpanKind.ROOT, children=nodes)
     return _node(root, within, nodes)

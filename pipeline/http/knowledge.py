@@ -79,7 +79,7 @@ async def spans(
     """One parse of a document stage by stage, the latest unless told."""
     found = await lives.keeper_of(Call.of(request, who)).spans(id, who.tenant_id, attempt)
     if found is None:
-        raise _unknown(id)
+        raise _unknown(id, attempt)
     return answers.Spans.model_validate(found)
 
 
@@ -167,8 +167,9 @@ def _delivery(delivered: bool) -> answers.Delivery:
     return "done" if delivered else "pending"
 
 
-def _unknown(ident: str) -> Problem:
-    return Problem(404, f"no document {ident[:64]} (any more)", "knowledge_not_found")
+def _unknown(ident: str, attempt: int | None = None) -> Problem:
+    which = f" that had an attempt {attempt}" if attempt else ""
+    return Problem(404, f"no document {ident[:64]}{which} (any more)", "knowledge_not_found")
 
 
 def _shown(row: DocumentRow) -> dict[str, object]:

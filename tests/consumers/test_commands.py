@@ -140,6 +140,11 @@ def test_a_command_loads_only_what_it_needs(module: str, heavy: set[str]) -> Non
     assert loaded.stdout == "[]\n"
 
 
+def test_the_help_of_a_worker_names_what_it_can_work_on(tmp_path: Path) -> None:
+    said = streamlane("worker", "--help", data_dir=tmp_path).out
+    assert not {"background", "interactive", *POOLS} - set(re.findall(r"\w+", said))
+
+
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     done = streamlane("--version", data_dir=tmp_path)
     assert (done.code, done.out) == (0, f"streamlane {importlib.metadata.version('streamlane')}\n")

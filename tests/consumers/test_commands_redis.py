@@ -84,6 +84,13 @@ def test_doctor_shows_the_settings_and_what_is_well_though_redis_is_away(tmp_pat
     }  # fmt: skip
 
 
+def test_ingest_says_that_it_took_nothing_in_because_redis_is_away(tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("# A note\n\nIt says something.\n")
+    env = {"STREAMLANE_REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    done = streamlane("ingest", str(tmp_path / "note.md"), "--no-wait", data_dir=tmp_path / "data", env=env)
+    assert (done.code, "no document was taken in" in done.err) == (1, True), done
+
+
 def test_a_database_that_the_server_has_not_is_one_sentence(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:

@@ -92,11 +92,13 @@ async def test_the_stages_of_a_document_follow_each_other(story: Story):
     assert told.trace.duration_ms is not None
 
 
-async def test_without_pictures_that_stage_stays_pending(story):
+async def test_without_pictures_that_stage_is_skipped_in_the_end(story):
     await story.begin()
     await story.parse()
     await story.finalize()
     assert (await story.stages())[Stage.MULTIMODAL] is SpanStatus.PENDING
+    await story.close(ids.enrichment_job(*story.place, "summary"))
+    assert (await story.stages())[Stage.MULTIMODAL] is SpanStatus.SKIPPED
 
 
 async def test_a_second_try_uses_the_spans_again(story):

@@ -193,7 +193,8 @@ async def test_the_spans_of_a_parse_are_a_tree_of_all_stages(operator, bring):
     await operator.post(f"{BASE}/{ident}/reparse")
     old = (await operator.get(f"{BASE}/{ident}/spans", params={"attempt": 1})).json()
     assert (old["attempt"], old["latest_attempt"], old["trace"]["status"]) == (1, 2, "cancelled")
-    assert (await operator.get(f"{BASE}/{ident}/spans", params={"attempt": 3})).status_code == 404
+    missing = await operator.get(f"{BASE}/{ident}/spans", params={"attempt": 3})
+    assert (missing.status_code, "an attempt 3" in missing.json()["error"]) == (404, True)
     assert (await operator.get(f"{BASE}/nobody/spans")).json()["code"] == "knowledge_not_found"
 
 
