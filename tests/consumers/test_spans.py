@@ -92,7 +92,7 @@ async def test_the_stages_of_a_document_follow_each_other(story: Story):
     assert told.trace.duration_ms is not None
 
 
-async def test_without_pictures_that_stage_is_skipped_in_the_end(story):
+async def test_without_pictures_that_stage_is_skipped_in_the_end(story: Story):
     await story.begin()
     await story.parse()
     await story.finalize()
