@@ -137,8 +137,7 @@ async def _act_on_matching(
     if not await agreed(_question(action, counted, whole), yes=yes):
         return None
     if whole:
-        swept = await cancel_scope(call, whole)
-        return Counter({Effect.CANCELLED: len(swept.cancelled), Effect.SIGNALLED: len(swept.signalled)})
+        return Counter((await cancel_scope(call, whole)).values())
     for queue, state in places:
         cursor: str | None = None
         while True:

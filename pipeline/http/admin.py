@@ -1,13 +1,14 @@
 """The admin API: what waits, runs and failed, and acting on it. Paths, bodies and codes are the platform's."""
 
 from collections import Counter
+from itertools import islice
 from typing import Annotated, Final
 
 import structlog
 from fastapi import APIRouter, Depends, Path, Query, Request
 
 from contracts.jobs import Scope
-from pipeline.actions import Action
+from pipeline.actions import Action, Effect
 from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
 from pipeline.http import answers, steering
@@ -269,8 +270,15 @@ async def cancel_scope(
     id: str,  # noqa: A002 - the name in the path
 ) -> answers.ScopeCancelled:
     """Cancel what a scope has, and what its jobs would still enqueue. What deletes a knowledge base still runs."""
-    done = await steering.cancel_scope(Call.of(request, who), _scope(kind, id))
-    return answers.ScopeCancelled(cancelled=len(done.cancelled), signalled=len(done.signalled))
+    effects = await steering.cancel_scope(Call.of(request, who), _scope(kind, id))
+    counts = Counter(effects.values())
+    return answers.ScopeCancelled(
+        cancelled=counts[Effect.CANCELLED],
+        signalled=counts[Effect.SIGNALLED],
+        too_late=counts[Effect.TOO_LATE],
+        effects=dict(islice(effects.items(), answers.SHOWN_EFFECTS)),
+        more=len(effects) > answers.SHOWN_EFFECTS,
+    )
 
 
 def _scope(kind: str, ident: str) -> Scope:

@@ -1,6 +1,6 @@
 """What the admin API answers with and is given. Times are milliseconds since the epoch, but for `timestamp`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -259,11 +259,19 @@ class QueuedIds(BaseModel):
     ids: list[str]
 
 
+SHOWN_EFFECTS: Final = 1_000
+
+
 class ScopeCancelled(Success):
-    """Jobs that were cancelled while they waited, and active ones that were told to stop."""
+    """What became of the jobs: cancelled, still stopping after a second, or ended before they could be; and of each of the
+    first thousand by its id.
+    """
 
     cancelled: int
     signalled: int
+    too_late: int
+    effects: dict[str, Effect]
+    more: bool
 
 
 class LetterRow(BaseModel):

@@ -247,18 +247,31 @@ def refusal(record: JobRecord, action: Action) -> str:
     return f"a job that is {state} cannot be {PAST[action]}"
 
 
-async def cancel_scope(call: Call, scope: Scope) -> ScopeCancel:
-    """Cancel what a scope has, and what its jobs would still enqueue; with documents, these too."""
+async def cancel_scope(call: Call, scope: Scope) -> dict[str, Effect]:
+    """Cancel what a scope has, and what its jobs would still enqueue; with documents, these too. Return what truly happened
+    to each job.
+    """
     desk, target = call.desk, (scope.kind, scope.id)
     async with recorded(call, SCOPE_CANCELLED, target) as entry:
-        if scope.kind == "knowledge_base":
-            done = await _cancel_base(desk, scope.id)
-        else:
-            if scope.kind == "knowledge" and desk.business is not None:
-                await desk.business.cancel_document(None, scope.id)
-            done = await desk.inspector.cancel_scope(scope.kind, scope.id)
-        entry.details |= {"cancelled": str(len(done.cancelled)), "signalled": str(len(done.signalled))}
-    return done
+        effects = await desk.inspector.effects(await _sweep(desk, scope))
+        entry.details |= {effect: str(count) for effect, count in Counter(effects.values()).items()}
+    return effects
+
+
+async def _sweep(desk: Desk, scope: Scope) -> ScopeCancel:
+    if scope.kind == "knowledge_base":
+        return await _cancel_base(desk, scope.id)
+    stopped: Sequence[ScopeCancel] = ()
+    if scope.kind == "knowledge" and desk.business is not None:
+        _, stopped = await desk.business.cancel_document(None, scope.id)
+    return _together([*stopped, await desk.inspector.cancel_scope(scope.kind, scope.id)])
+
+
+def _together(parts: Sequence[ScopeCancel]) -> ScopeCancel:
+    """What still runs may have been told twice, and counts once."""
+    cancelled = dict.fromkeys(job for part in parts for job in part.cancelled)
+    signalled = dict.fromkeys(job for part in parts for job in part.signalled)
+    return ScopeCancel(max(part.cut for part in parts), tuple(cancelled), tuple(signalled))
 
 
 async def _cancel_base(desk: Desk, ident: str) -> ScopeCancel:
@@ -267,10 +280,7 @@ async def _cancel_base(desk: Desk, ident: str) -> ScopeCancel:
     documents = await desk.business.cancel_base(ident) if desk.business else ()
     if not documents:
         return done
-    more = await desk.inspector.cancel_knowledge_base(ident, documents, cut=done.cut)
-    cancelled = dict.fromkeys((*done.cancelled, *more.cancelled))
-    signalled = dict.fromkeys((*done.signalled, *more.signalled))  # what still runs was told twice
-    return ScopeCancel(done.cut, tuple(cancelled), tuple(signalled))
+    return _together([done, await desk.inspector.cancel_knowledge_base(ident, documents, cut=done.cut)])
 
 
 async def set_paused(call: Call, queue: str, *, paused: bool) -> None:

@@ -232,9 +232,9 @@ async def ask_scope(visit: Visit, kind: str, ident: str) -> Response:
 async def cancel_scope(visit: Visit, kind: str, ident: str) -> Response:
     """Cancel all that belongs to something, and what its jobs would still enqueue."""
     form = await form_of(visit)
-    done = await steering.cancel_scope(visit.call, _scope(kind, ident))
-    counts = {"cancelled": len(done.cancelled), "signalled": len(done.signalled)}
-    return back_with(back(visit, form, "/"), {code: n for code, n in counts.items() if n} or {"nothing": 0})
+    effects = await steering.cancel_scope(visit.call, _scope(kind, ident))
+    counts = {str(effect): number for effect, number in Counter(effects.values()).items()}
+    return back_with(back(visit, form, "/"), counts or {"nothing": 0})
 
 
 def _scope(kind: str, ident: str) -> Scope:
