@@ -112,7 +112,7 @@ def test_a_base_without_a_wiki_says_how_to_get_one(tmp_path: Path) -> None:
     write(tmp_path / "in", guide_md=GUIDE)
     data_dir = tmp_path / "data"
     streamlane("ingest", str(tmp_path / "in"), data_dir=data_dir)
-    assert "--wiki" in streamlane("wiki", "list", data_dir=data_dir).out
+    assert "wiki on" in streamlane("wiki", "list", data_dir=data_dir).out
     done = streamlane("wiki", "export", str(tmp_path / "out"), data_dir=data_dir)
     assert done.code == 1
 
