@@ -318,13 +318,14 @@ async def test_jobs_that_ran_again_before_the_queue_went_away_are_dead_letters_n
 
 
 async def test_a_scope_tells_whether_it_has_work_and_is_cancelled_whole(operator, pipeline):
-    await pipeline.enqueue(document())
+    mine = (await pipeline.enqueue(document())).id
     other = (await pipeline.enqueue(document(knowledge="k2"))).id
     url = f"{BASE}/scopes/knowledge"
     assert (await operator.get(url)).json() == {"ids": ["k1", "k2"]}
     assert (await operator.get(f"{url}/k1")).json() == {"has_queued": True}
     done = await operator.post(f"{url}/k1/cancel")
-    assert done.json() == {"success": True, "cancelled": 1, "signalled": 0}
+    counts = {"cancelled": 1, "signalled": 0, "too_late": 0}
+    assert done.json() == {"success": True, **counts, "effects": {mine: "cancelled"}, "more": False}
     assert (await operator.get(f"{url}/k1")).json() == {"has_queued": False}
     assert (await pipeline.inspector.job(other)).state is JobState.PENDING
     assert (await operator.post(f"{url}/a b/cancel")).status_code == 400
