@@ -112,7 +112,7 @@ async def test_a_restart_heals_what_was_left(house, tmp_path):
 async def test_where_the_leader_is_killed_in_the_midst_of_a_sweep_another_ends_it_within_the_lease(house):
     if house.proxy is None:
         pytest.skip(
-            "once is enough of what takes a minute: on servers, where leaders are on several machines"
+            "it takes a minute, and the lock is the same: it runs on Redis with PostgreSQL, where leaders are on several machines"
         )
     documents = [await house.document(ParseStatus.PENDING, f"doc{number}") for number in range(200)]
     await house.lose_jobs()

@@ -169,7 +169,7 @@ async def test_without_a_database_nothing_is_decided(house):
     document = await stuck(house)
     keeper = house.keeper()
     if house.proxy is None:
-        pytest.skip("a file that is open stays open")
+        pytest.skip("SQLite has no connection that could be cut: its file is open")
     with house.proxy.away(), pytest.raises(StoreUnavailable):
         await keeper.sweep()
     assert await house.library.status(document.id) is PENDING
