@@ -19,15 +19,24 @@ from pipeline.store import people
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from consumers.services import Services
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_ADMIN = "admin"
 EVERY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a browser is told instead
 """Hosts that stand for every address of a machine, and one that can be called."""
 
 
-def api_of(pipeline: Pipeline, database: Database) -> "FastAPI":
-    """Return the app that serves this pipeline."""
-    return create_app(desk_of(pipeline, database))
+def api_of(pipeline: Pipeline, database: Database, services: "Services | None" = None) -> "FastAPI":
+    """Return the app that serves this pipeline; with `services`, also what needs the libraries of the domain."""
+    app = create_app(desk_of(pipeline, database))
+    if services is not None:
+        from consumers.http.routers import ROUTERS  # here: what they need may be absent
+
+        app.state.services = services
+        for router in ROUTERS:
+            app.include_router(router)
+    return app
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from typing import Final
 
 from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
+from consumers.knowledge import tasks
 from consumers.knowledge.embedding import Embedder, LocalEmbedder
 from consumers.knowledge.files import FileStore, files_of
 from consumers.knowledge.search import SearchStore
@@ -40,7 +41,7 @@ class Services:
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
         """What a worker process does beside its jobs: send what the outbox still holds, and look for what got stuck."""
-        return {"outbox": self._relay, "stages": self._prune, "sweeps": self.housekeeping.tick}
+        return {"outbox": self._relay, "kept": self._prune, "sweeps": self.housekeeping.tick}
 
     def embedder_for(self, knowledge_id: str) -> Embedder:
         """Return an embedder that makes the vectors of a text of this document once only."""
@@ -48,6 +49,8 @@ class Services:
 
     async def _prune(self) -> float:
         await self.stages.prune()
+        async with self.database.transaction() as session:
+            await tasks.prune(session)
         return PRUNE_S
 
     async def _relay(self) -> float:

@@ -113,6 +113,7 @@ SCOPE_FIELDS: Final[Mapping[str, str]] = {
     "data_source_ids": "data_source",
     "session_id": "session",
     "campaign_id": "campaign",
+    "task_id": "task",
 }
 """Payload fields that name a scope, whatever the type (facts 3.2)."""
 

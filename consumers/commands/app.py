@@ -12,11 +12,12 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from consumers.commands.admitting import admins, keys
 from consumers.commands.managing import documents
-from consumers.commands.operating import AsJson, operating
-from consumers.commands.terminal import emit, named, needs, run
+from consumers.commands.operating import AsJson, BaseName, operating
+from consumers.commands.publishing import wiki
+from consumers.commands.terminal import emit, needs, run
 from consumers.extras import KNOWLEDGE
-from contracts.rights import Capability
 from contracts.topology import POOLS, Lane
 
 
@@ -47,20 +48,15 @@ def _misuse_as_json() -> Iterator[None]:
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )  # fmt: skip
-keys = typer.Typer(no_args_is_help=True, help="Keys with which programs use the API.")
 settings = typer.Typer(no_args_is_help=True, help="Settings that are stored for all processes.")
-admins = typer.Typer(no_args_is_help=True, help="People who may sign in to the dashboard.")
-wiki = typer.Typer(no_args_is_help=True, help="Pages about what the documents of a base say.")
 
 DAY_S: Final = 24 * 3600
 LOCAL: Final = "127.0.0.1"
 
-BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="In any language.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="At most so many passages.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
-AdminName = Annotated[str, typer.Argument(metavar="NAME", help="Who.", callback=named)]
 
 
 def _version(asked: bool) -> None:
@@ -224,122 +220,6 @@ app.add_typer(documents, name="documents")
 app.add_typer(keys, name="keys")
 app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")
-
-
-@wiki.command("list")
-def list_wiki(kb: BaseName = "default", as_json: AsJson = False) -> None:
-    """List the pages of a base."""
-    needs(KNOWLEDGE, as_json=as_json)
-    from consumers.commands.wiki import list_pages
-
-    run(list_pages(kb, as_json), as_json=as_json)
-
-
-@wiki.command("on")
-def wiki_on(kb: BaseName = "default", as_json: AsJson = False) -> None:
-    """Write pages about what the documents of a base say, those that are there and those that come."""
-    needs(KNOWLEDGE, as_json=as_json)
-    from consumers.commands.wiki import switch_wiki
-
-    run(switch_wiki(kb, as_json, on=True), as_json=as_json)
-
-
-@wiki.command("off")
-def wiki_off(kb: BaseName = "default", as_json: AsJson = False) -> None:
-    """Write no pages from now on; no document waits for them any longer, and those there are stay."""
-    needs(KNOWLEDGE, as_json=as_json)
-    from consumers.commands.wiki import switch_wiki
-
-    run(switch_wiki(kb, as_json, on=False), as_json=as_json)
-
-
-@wiki.command("show")
-def show_wiki(
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Which page; `index` is the first.")] = "index",
-    kb: BaseName = "default",
-    as_json: AsJson = False,
-) -> None:
-    """Print a page as Markdown."""
-    needs(KNOWLEDGE, as_json=as_json)
-    from consumers.commands.wiki import show_page
-
-    run(show_page(slug, kb, as_json), as_json=as_json)
-
-
-@wiki.command("export")
-def export_wiki(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="Where to; if none is named, wiki- and the base's name."),
-    ] = None,
-    kb: BaseName = "default",
-    as_json: AsJson = False,
-) -> None:
-    """Write all pages as Markdown files with front matter and relative links. Twice gives the same files."""
-    needs(KNOWLEDGE, as_json=as_json)
-    from consumers.commands.wiki import export_pages
-
-    run(export_pages(folder, kb, as_json), as_json=as_json)
-
-
-@keys.command("create")
-def create_key(
-    name: Annotated[str, typer.Option(help="What it is for.", callback=named)],
-    capability: Annotated[
-        list[str],
-        typer.Option(help=f"What it may do; give it once for each. There are: {', '.join(Capability)}."),
-    ],
-    tenant: Annotated[
-        int | None, typer.Option(min=1, max=2**63 - 1, help="Confine it to this tenant.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a key and print it: nobody can find it out later."""
-    from consumers.commands.keys import create
-
-    run(create(name, capability, tenant, as_json), as_json=as_json)
-
-
-@keys.command("list")
-def list_keys(as_json: AsJson = False) -> None:
-    """List keys, without their secrets."""
-    from consumers.commands.keys import list_keys
-
-    run(list_keys(as_json), as_json=as_json)
-
-
-@keys.command("revoke")
-def revoke_key(
-    key: Annotated[str, typer.Argument(metavar="ID|PREFIX|NAME", help="Which.")], as_json: AsJson = False
-) -> None:
-    """Let a key open nothing any more, at once."""
-    from consumers.commands.keys import revoke
-
-    run(revoke(key, as_json), as_json=as_json)
-
-
-@admins.command("add")
-def add_admin(name: AdminName, as_json: AsJson = False) -> None:
-    """Add a person, or give one a new password. It is asked for; with --json one is made and printed, once."""
-    from consumers.commands.keys import add_admin, ask_password
-
-    run(add_admin(name, None if as_json else ask_password(), as_json), as_json=as_json)
-
-
-@admins.command("list")
-def list_admins(as_json: AsJson = False) -> None:
-    """List who may sign in."""
-    from consumers.commands.keys import list_admins
-
-    run(list_admins(as_json), as_json=as_json)
-
-
-@admins.command("remove")
-def remove_admin(name: AdminName, as_json: AsJson = False) -> None:
-    """Remove a person and end their sessions."""
-    from consumers.commands.keys import remove_admin
-
-    run(remove_admin(name, as_json), as_json=as_json)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from consumers.commands.terminal import run
+from consumers.commands.terminal import named, run
 from contracts.states import ArchiveReason, JobState
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ dead = typer.Typer(no_args_is_help=True, help="Jobs that were given up: see, rep
 operating.add_typer(jobs, name="jobs")
 operating.add_typer(dead, name="dead")
 
+BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]

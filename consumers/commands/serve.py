@@ -1,13 +1,21 @@
 """`streamlane serve` and `streamlane api`: the HTTP service, with and without workers in its process."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
 from consumers.api import EVERY, FIRST_ADMIN, api_of, first_password, listening, stop_asked
 from consumers.commands.terminal import OK, say
 from consumers.database import open_database, refuse_another
+from consumers.extras import KNOWLEDGE
 from consumers.settings import share
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import POOLS
 from pipeline import Database, Pipeline
 from pipeline.store import SqlLedger
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 async def serve(host: str, port: int, *, lite: bool) -> int:
@@ -18,7 +26,7 @@ async def serve(host: str, port: int, *, lite: bool) -> int:
     async with (
         Pipeline.open(**({"redis_url": None} if lite else {})) as pipeline,
         open_services(pipeline) as services,
-        listening(api_of(pipeline, services.database), host, port) as address,
+        listening(api_of(pipeline, services.database, services), host, port) as address,
     ):
         await _introduce(address, host, services.database)
         code = await pipeline.serve(
@@ -37,18 +45,29 @@ async def api(host: str, port: int) -> int:
     with stop_asked() as asked:
         async with (
             Pipeline.open() as pipeline,
-            open_database(pipeline.settings) as database,
+            _app(pipeline) as (database, app),
+            pipeline.recording(),
+            listening(app, host, port) as address,
         ):
+            await _introduce(address, host, database)
+            await asked.wait()
+    return OK
+
+
+@asynccontextmanager
+async def _app(pipeline: Pipeline) -> AsyncIterator[tuple[Database, "FastAPI"]]:
+    """Give the app of a process without workers; without the libraries of the domain, it knows jobs and documents alone."""
+    if KNOWLEDGE.absent:
+        async with open_database(pipeline.settings) as database:
             await share(pipeline, database)
             await refuse_another(pipeline, database)
             pipeline.ledger = SqlLedger(database)
-            async with (
-                pipeline.recording(),
-                listening(api_of(pipeline, database), host, port) as address,
-            ):
-                await _introduce(address, host, database)
-                await asked.wait()
-    return OK
+            yield database, api_of(pipeline, database)
+    else:
+        from consumers.services import open_services
+
+        async with open_services(pipeline) as services:
+            yield services.database, api_of(pipeline, services.database, services)
 
 
 async def _introduce(address: str, host: str, database: Database) -> None:

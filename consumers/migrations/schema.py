@@ -2,12 +2,20 @@
 
 from typing import Final
 
-from consumers.knowledge import tables, tables_graph, tables_spans, tables_stages, tables_wiki
+from consumers.knowledge import tables, tables_graph, tables_spans, tables_stages, tables_tasks, tables_wiki
 from pipeline.store import tables_pending, tables_people
 from pipeline.store.tables import metadata as ledger
 
 TARGETS: Final = (ledger, tables.metadata)
-FAMILIES: Final = (tables_graph, tables_spans, tables_stages, tables_wiki, tables_people, tables_pending)
+FAMILIES: Final = (
+    tables_graph,
+    tables_spans,
+    tables_stages,
+    tables_tasks,
+    tables_wiki,
+    tables_people,
+    tables_pending,
+)
 """Modules whose import adds their tables to the domain's or the ledger's."""
 
 

@@ -147,7 +147,8 @@ def internals_leave_the_root_alone(source: Source) -> Iterator[str]:
 def consumers_use_the_public_names(source: Source) -> Iterator[str]:
     if source.floor != "consumers":
         return
-    allowed = {"pipeline.errors"} | (COMPOSED if source.path in COMPOSING else set())  # a public name itself
+    composes = source.path in COMPOSING or source.path.startswith("consumers/http/")
+    allowed = {"pipeline.errors"} | (COMPOSED if composes else set())  # a public name itself
     if source.path in OPERATING:
         allowed = allowed | COMPOSED | OPERATED
     if source.path.startswith("consumers/migrations/") or stores(source):

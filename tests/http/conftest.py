@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, contextmanager
 import httpx
 import pytest
 from consumers.api import api_of
-from consumers.database import open_database
 from consumers.knowledge.documents import ProcessOptions, SourceFile, register
 from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.services import Services, open_services
 from contracts.jobs import JobPayload
 from contracts.outcomes import Skip
 from contracts.payloads.documents import DocumentProcess
@@ -26,9 +26,9 @@ from tests.support.standing import let_stand
 
 
 @asynccontextmanager
-async def calling(pipeline, database) -> AsyncIterator[httpx.AsyncClient]:
+async def calling(pipeline, database, services=None) -> AsyncIterator[httpx.AsyncClient]:
     """Give a client of the app over these; it knows nobody's key."""
-    transport = httpx.ASGITransport(api_of(pipeline, database), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(api_of(pipeline, database, services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://streamlane.test") as client:
         yield client
 
@@ -47,14 +47,19 @@ async def pipeline(request, tmp_path) -> AsyncIterator[Pipeline]:
 
 
 @pytest.fixture
-async def database(pipeline) -> AsyncIterator[Database]:
-    async with open_database(pipeline.settings) as opened:
+async def services(pipeline) -> AsyncIterator[Services]:
+    async with open_services(pipeline) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(pipeline, database) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(pipeline, database) as client:
+def database(services: Services) -> Database:
+    return services.database
+
+
+@pytest.fixture
+async def client(pipeline, services) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(pipeline, services.database, services) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ from tests.http.conftest import document
 
 ADMIN = "/api/v1/system/admin"
 KNOWLEDGE = "/api/v1/knowledge"
+TASKS = "/api/v1/tasks"
 WIKI = "/api/v1/knowledge-bases/{id}/wiki/pages"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
@@ -50,6 +51,8 @@ ONE_TENANT = {
     ("POST", f"{KNOWLEDGE}/{{id}}/reparse"): WRITE,
     ("DELETE", f"{KNOWLEDGE}/{{id}}"): WRITE,
     ("POST", f"{KNOWLEDGE}/batch/{{action}}"): WRITE,
+    ("GET", f"{TASKS}/{{task_id}}"): LOOK,
+    ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
 }
 GUARDED = ALL_TENANTS | ONE_TENANT
 PARTS = {
@@ -101,7 +104,8 @@ async def test_who_is_refused_a_change_is_written_down(client, key, endpoint, au
     await ask(client, endpoint, await key(Capability.SYSTEM_RUNTIME_READ))
     (deed,) = await audited()
     assert (deed.outcome, deed.actor_role) == ("denied", "platform_api_key")
-    assert deed.action.startswith("knowledge." if endpoint[1].startswith(KNOWLEDGE) else "system.")
+    ours = endpoint[1].startswith("/api/v1/system/")
+    assert deed.action.startswith("system." if ours else "knowledge.")
     assert next(iter(GUARDED[endpoint])) in deed.details["error"]
 
 

@@ -1,0 +1,131 @@
+"""Long work that people started and watch: registered with its job, moved on by it, ended once.
+
+Each function is one guarded transition inside the caller's transaction; what has ended does not move any more.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from consumers.knowledge.tables import table_of
+from consumers.knowledge.tables_tasks import Task
+from contracts.fences import coverage
+from contracts.jobs import JobPayload, Scope
+from contracts.knowledge import DocumentEffect as Effect
+from contracts.tasks import TASK_OPEN, TaskStatus
+from contracts.wire import cut as shortened
+from pipeline.store import Outbox, changed, insert_new, now_ms
+
+KEPT_MS: Final = 7 * 24 * 3600 * 1000
+"""How long a task can be asked for after its end."""
+
+
+async def open_task(
+    session: AsyncSession,
+    task_id: str,
+    job: JobPayload,
+    *,
+    tenant_id: int,
+    kb_id: str,
+    total: int = 0,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Register a task and ask for its job, whose id is the task's. Asked again with the same id, nothing happens."""
+    now = now_ms()
+    row = {
+        "id": task_id,
+        "kind": job.spec.type,
+        "tenant_id": tenant_id,
+        "knowledge_base_id": kb_id,
+        "status": TaskStatus.PENDING,
+        "total": total,
+        "processed": 0,
+        "failed": 0,
+        "message": "",
+        "error": "",
+        "detail": dict(detail or {}),
+        "created_at": now,
+        "updated_at": now,
+        "finished_at": None,
+    }
+    await insert_new(session, table_of(Task), [row])
+    await Outbox.add(session, task_id, job)
+
+
+async def advance(
+    session: AsyncSession,
+    task_id: str,
+    *,
+    processed: int = 0,
+    failed: int = 0,
+    total: int | None = None,
+    message: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> bool:
+    """Pending, processing → processing, with how far it is. False if it has ended: then its job has nothing left to do."""
+    values: dict[str, Any] = {
+        "status": TaskStatus.PROCESSING,
+        "processed": processed,
+        "failed": failed,
+        "message": message,
+        "updated_at": now_ms(),
+    }
+    if total is not None:
+        values["total"] = total
+    if detail is not None:
+        values["detail"] = dict(detail)
+    return await _move(session, task_id, values)
+
+
+async def finish(
+    session: AsyncSession,
+    task_id: str,
+    status: TaskStatus,
+    *,
+    message: str = "",
+    error: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> bool:
+    """Pending, processing → one of the ends. `error` is one sentence for a person, cut to 8 KB. False if it had ended."""
+    now = now_ms()
+    values: dict[str, Any] = {"status": status, "message": message, "error": shortened(error)}
+    values |= {"updated_at": now, "finished_at": now}
+    return await _move(session, task_id, values if detail is None else {**values, "detail": dict(detail)})
+
+
+async def cancel(session: AsyncSession, tenant_id: int | None, task_id: str, cut: int) -> Effect:
+    """Stop a task of a tenant, None: of whatever tenant; what it did until now stays. `cut` is of `Outbox.choose_cut`."""
+    task = await find(session, tenant_id, task_id)
+    if task is None:
+        return Effect.NOT_FOUND
+    if not await finish(session, task_id, TaskStatus.CANCELLED, message="cancelled by a person"):
+        return Effect.ALREADY if task.status is TaskStatus.CANCELLED else Effect.REFUSED
+    await Outbox.cancel(session, Scope("task", task_id), coverage("task"), cut)
+    return Effect.DONE
+
+
+async def find(session: AsyncSession, tenant_id: int | None, task_id: str) -> Task | None:
+    """Return a task of a tenant, None: of whatever tenant, as it is written now."""
+    found = select(Task).where(Task.id == task_id).execution_options(populate_existing=True)
+    if tenant_id is not None:
+        found = found.where(Task.tenant_id == tenant_id)
+    return (await session.scalars(found)).one_or_none()
+
+
+async def under_way(session: AsyncSession, kb_id: str, kind: str) -> str | None:
+    """Return the id of a task of this kind that changes a base and has not ended."""
+    there = Task.knowledge_base_id == kb_id, Task.kind == kind, Task.status.in_(TASK_OPEN)
+    found: str | None = await session.scalar(select(Task.id).where(*there).limit(1))
+    return found
+
+
+async def prune(session: AsyncSession) -> int:
+    """Forget tasks that ended long ago. Says how many."""
+    return await changed(session, delete(Task).where(Task.finished_at < now_ms() - KEPT_MS))
+
+
+async def _move(session: AsyncSession, task_id: str, values: Mapping[str, Any]) -> bool:
+    still = Task.id == task_id, Task.status.in_(TASK_OPEN)
+    return bool(await changed(session, update(Task).where(*still).values(values)))
