@@ -5,8 +5,10 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from consumers.migrations.migrate import upgrade
 from hypothesis import settings
 from sqlalchemy import URL
 
@@ -14,6 +16,9 @@ from tests.support.databases import BOTH, migrated
 from tests.support.leaks import Running
 from tests.support.redis_server import RedisServer, end_shared, forget, shared
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.support.postgres_server import PostgresServer
 
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
 
@@ -56,6 +61,19 @@ def redis_server() -> Iterator[RedisServer]:
     server = RedisServer()
     try:
         yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def postgres_server() -> Iterator["PostgresServer"]:
+    """A PostgreSQL of the test's own, which it may kill, suspend and start again; its database has all tables."""
+    from tests.support.postgres_server import PostgresServer
+
+    server = PostgresServer()
+    try:
+        upgrade(server.start().url)
+        yield server
     finally:
         server.close()
 

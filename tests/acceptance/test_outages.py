@@ -1,10 +1,14 @@
 """What is away for a while loses nothing: what was accepted meanwhile runs afterwards, who died meanwhile has one row."""
 
+import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,10 +24,12 @@ from pipeline.runtime import Pipeline
 from pipeline.store import Database, SqlLedger
 from pipeline.store.tables import task_dead_letters
 from sqlalchemy import func, select
+from structlog.testing import capture_logs
 
 from tests.support.backends import BACKENDS
 from tests.support.commands import start_streamlane
 from tests.support.jobs import Work, working
+from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -53,41 +59,88 @@ async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         await backend.close()
 
 
+@dataclass
+class Fragile:
+    """A database, and what takes it away for as long as a block lasts."""
+
+    database: Database
+    away: Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+        intruder.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def killed(server: PostgresServer) -> Iterator[None]:
+    server.kill()
+    yield
+    server.start()
+
+
+@contextmanager
+def suspended(server: PostgresServer) -> Iterator[None]:
+    server.suspend()
+    yield
+    server.resume()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(None, id="sqlite-locked"),
+        pytest.param(killed, marks=pytest.mark.postgres, id="postgres-killed"),
+        pytest.param(suspended, marks=pytest.mark.postgres, id="postgres-suspended"),
+    ]
+)
+async def fragile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fragile]:
+    if request.param is None:
+        path = tmp_path / "streamlane.db"
+        upgrade(f"sqlite:///{path}")
+        made = Fragile(Database.open(f"sqlite:///{path}", busy_s=0.2), partial(locked, path))
+    else:
+        server = request.getfixturevalue("postgres_server")
+        made = Fragile(Database.open(server.url), partial(request.param, server))
+    yield made
+    await made.database.close()
+
+
 async def test_the_database_is_away_while_jobs_die_and_each_death_has_one_row(
-    pipeline: Pipeline, tmp_path: Path
+    pipeline: Pipeline, fragile: Fragile
 ) -> None:
-    path = tmp_path / "streamlane.db"
-    url = f"sqlite:///{path}"
-    upgrade(url)
-    database = Database.open(url, busy_s=0.2)
-    pipeline.ledger = SqlLedger(database)
+    pipeline.ledger = SqlLedger(fragile.database)
 
     async def rows() -> int:
-        async with database.read() as session:
+        async with fragile.database.read() as session:
             return (await session.execute(select(func.count()).select_from(task_dead_letters))).scalar_one()
 
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
-            intruder.execute("BEGIN EXCLUSIVE")
-            began = time.monotonic()
-            await pipeline.enqueue_many([Enqueue(Work(n=n), max_retry=0) for n in range(MANY)])
-            async with working(pipeline, on(Work, fail)):
+    async def enqueue(numbers: range) -> None:
+        await pipeline.enqueue_many([Enqueue(Work(n=n), max_retry=0) for n in numbers])
 
-                async def all_died() -> bool:
-                    stats = await pipeline.inspector.queues()
-                    return {stat.name: stat.archived for stat in stats}["default"] == MANY
+    async def all_died() -> bool:
+        stats = await pipeline.inspector.queues()
+        return {stat.name: stat.archived for stat in stats}["default"] == MANY
 
+    async def all_recorded() -> bool:
+        return await rows() >= MANY and not await pipeline.broker.dead_letters(["default"], 1)
+
+    await enqueue(range(MANY // 2))
+    with capture_logs() as said:
+        async with working(pipeline, on(Work, fail)):
+            await wait_until(rows, describe="some deaths are recorded", timeout=60)
+            with fragile.away():
+                began = time.monotonic()
+                await enqueue(range(MANY // 2, MANY))
                 await wait_until(all_died, describe="every job has died", timeout=120)
                 await outage_is_over(began)
-                intruder.execute("ROLLBACK")
-
-                async def all_recorded() -> bool:
-                    return await rows() >= MANY and not await pipeline.broker.dead_letters(["default"], 1)
-
-                await wait_until(all_recorded, describe="every death is recorded", timeout=120)
-        assert await rows() == MANY
-    finally:
-        await database.close()
+            await wait_until(all_recorded, describe="every death is recorded", timeout=120)
+    async with fragile.database.read() as session:
+        payloads = list(await session.scalars(select(task_dead_letters.c.payload)))
+    assert sorted(json.loads(payload)["n"] for payload in payloads) == list(range(MANY))
+    events = Counter(line["event"] for line in said if line["component"] == "dead_letter")
+    assert set(events.values()) <= {1}, events
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +35,6 @@ GIVEN: Final = "STREAMLANE_TEST_DATABASE_URL"
 SETTINGS: Final = {
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "autovacuum": "off",
     "max_connections": "200",
     "shared_buffers": "32MB",
@@ -59,6 +59,7 @@ class PostgresServer:
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix=f"streamlane-{name}-"))
         self._process: subprocess.Popen[bytes] | None = None
+        self._suspended: list[int] = []
         self._programs = _programs(self.folder)
         self._data = self.folder / "data"
 
@@ -101,6 +102,24 @@ class PostgresServer:
         """End it at once, with all that serve its connections."""
         self._end(signal.SIGQUIT)
 
+    def suspend(self) -> None:
+        """Freeze it, with all that serve its connections: it accepts those that come, and says nothing."""
+        assert self._process is not None
+        ours = self._process.pid
+
+        async def freeze(connection: Any) -> None:
+            os.kill(ours, signal.SIGSTOP)  # first: it would start others
+            rows = await connection.fetch("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            self._suspended = [ours, *(row[0] for row in rows)]
+            _signal(self._suspended, signal.SIGSTOP)
+
+        connected(self.url, freeze)
+
+    def resume(self) -> None:
+        """Let it go on, if it was suspended."""
+        _signal(self._suspended, signal.SIGCONT)
+        self._suspended = []
+
     def restart(self) -> None:
         self.stop()
         self.start()
@@ -110,6 +129,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end(self, how: signal.Signals) -> None:
+        self.resume()
         if (process := self._process) is not None:
             self._process = None
             process.send_signal(how)
@@ -221,6 +241,12 @@ def _programs(folder: Path) -> Path:
         shutil.copytree(libraries, folder / libraries.name)
         return folder / installed.parent.name / installed.name / "bin"
     return installed / "bin"
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, number)
 
 
 def _user() -> int | None:
