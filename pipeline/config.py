@@ -3,11 +3,12 @@
 import difflib
 import os
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from contracts.topology import POOLS
 from pipeline.errors import ConfigurationError
@@ -19,8 +20,19 @@ SHORTEST_STUCK_S: Final = 3600.0
 STUCK_MARGIN_S: Final = 600.0
 MAY_BE_EMPTY: Final = frozenset({"housekeeping_enabled"})
 """Settings that mean their default when they are set to nothing (facts 7.1)."""
-_LOCAL: Final = ("redis_", "database_", "data_dir", "namespace", "log_", "files_")
-"""Beginnings of the settings that each process is told where it starts."""
+_LOCAL: Final = (
+    "redis_",
+    "database_",
+    "data_dir",
+    "namespace",
+    "log_",
+    "files_",
+    "outbound_",
+    "source_folders",
+)
+"""Beginnings of the settings that each process is told where it starts: how to begin, and what users may reach from it."""
+
+IPNetwork = IPv4Network | IPv6Network
 
 
 class Settings(BaseSettings):
@@ -111,6 +123,13 @@ class Settings(BaseSettings):
     parser_concurrency: int = Field(2, ge=1, description="files read at once")
     max_file_mb: int = Field(200, ge=1, description="largest file accepted")
 
+    outbound_networks: Annotated[tuple[IPNetwork, ...], NoDecode] = Field(
+        (), description="networks of one's own that addresses of users may lead into: 10.1.0.0/16,fd00::/8"
+    )
+    source_folders: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), description="folders, separated by commas, below which sources may read this machine"
+    )
+
     housekeeping_enabled: bool = Field(
         True, description="look every five minutes for what got stuck; 0, false, off, no: do not"
     )
@@ -133,6 +152,19 @@ class Settings(BaseSettings):
         if url is not None and not url.get_secret_value().startswith(("sqlite", "postgres")):
             raise ValueError("write sqlite:///folder/streamlane.db or postgresql://user@host/database")
         return url
+
+    @field_validator("outbound_networks", mode="before")
+    @classmethod
+    def _networks(cls, value: Any) -> Any:
+        return tuple(ip_network(one) for one in _listed(value)) if isinstance(value, str) else value
+
+    @field_validator("source_folders", mode="before")
+    @classmethod
+    def _folders(cls, value: Any) -> Any:
+        folders = tuple(Path(one) for one in _listed(value)) if isinstance(value, str) else value
+        if any(not Path(folder).is_absolute() for folder in folders):
+            raise ValueError("write whole paths, from / on")
+        return folders
 
     @field_validator("housekeeping_enabled", mode="before")
     @classmethod
@@ -243,7 +275,13 @@ def _nearest(name: str, known: Mapping[str, Any]) -> str:
     return f"; did you mean {near[0]}?" if near else "; `streamlane doctor` lists all settings"
 
 
+def _listed(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
     if isinstance(value, SecretStr):
         return f"set ({len(value.get_secret_value())} chars)"
     return "unset" if value is None else str(value)
