@@ -136,6 +136,19 @@ class ChunkKind(StrEnum):
     """What a picture shows."""
 
 
+class DocumentKind(StrEnum):
+    """How a document came in, and so where another parse of it begins."""
+
+    FILE = "file"
+    """Its content is kept."""
+    URL = "url"
+    """A page or file at an address; each parse fetches it."""
+    PASSAGES = "passages"
+    """Pieces of text that are chunks as they are."""
+    MANUAL = "manual"
+    """Written by hand."""
+
+
 class ImageStatus(StrEnum):
     """Where a picture of a document is."""
 

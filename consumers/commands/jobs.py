@@ -161,10 +161,10 @@ async def _documents(pipeline: Pipeline, records: Sequence[JobRecord]) -> Mappin
     if not about or KNOWLEDGE.absent:
         return {}
     from consumers.database import open_database  # whichever it is: another knows none of them
-    from consumers.knowledge.fates import sources_of
+    from consumers.knowledge.fates import named_of
 
     async with open_database(pipeline.settings) as database, database.read() as sql:
-        paths = await sources_of(sql, list(set(about.values())))
+        paths = {ident: one.path for ident, one in (await named_of(sql, list(set(about.values())))).items()}
     return {job_id: paths[ident] for job_id, ident in about.items() if ident in paths}
 
 

@@ -4,6 +4,11 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import tasks
+from consumers.http import asking, entering, knowledge_bases, tasks
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (tasks.router,)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    knowledge_bases.router,
+    entering.router,
+    asking.router,
+    tasks.router,
+)

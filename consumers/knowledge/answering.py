@@ -32,12 +32,27 @@ SAME: Final = 0.8  # likeness from which on two sentences say the same
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a passage stands: in a document, or on a page of the wiki, named by its slug. `position` counts chunks; it is
+    None where a document was found by its summary.
+    """
+
+    knowledge_base_id: str
+    title: str
+    knowledge_id: str | None = None
+    chunk_id: str | None = None
+    position: int | None = None
+    page: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of a document that was found for the question. The better it fits, the higher its score, 0 to 1."""
 
     path: str
     text: str
     score: float
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,7 @@ class Citation:
 
     path: str
     text: str
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +284,8 @@ def _answer(passages: Sequence[Passage], parts: Sequence[Part], chosen: Sequence
             cited.append(part.passage)
         words = part.whole if part.under.endswith(_COLONS) else part.text
         said.append(f"{words.rstrip(':：;； ')} [{1 + cited.index(part.passage)}]")
-    return Answer(
-        "\n".join(said), tuple(Citation(passages[at].path, passages[at].text) for at in cited), EXTRACTIVE
-    )
+    return Answer("\n".join(said), tuple(_cited(passages[at]) for at in cited), EXTRACTIVE)
+
+
+def _cited(passage: Passage) -> Citation:
+    return Citation(passage.path, passage.text, passage.place)

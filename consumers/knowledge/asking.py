@@ -1,13 +1,13 @@
 """From a question to passages, and from passages to an answer that names them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, coverage
-from consumers.knowledge.fates import sources_of
+from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
+from consumers.knowledge.fates import Named, named_of
 from consumers.knowledge.search import EntryKind, Hit
 from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.wiki_showing import pages_found
+from consumers.knowledge.wiki_showing import PageFound, pages_found
 from consumers.services import Services
 
 MAX_QUERY_CHARS: Final = 2000
@@ -23,15 +23,25 @@ async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int)
     (vector,) = await services.embedder.embed([query])
     hits = await services.search.search([kb.id], query, vector, model=services.embedder.model, limit=limit)
     async with services.database.read() as session:
-        paths = {
-            **await sources_of(session, [hit.knowledge_id for hit in hits]),
-            **await pages_found(session, [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds]),
-        }
+        named = await named_of(session, [hit.knowledge_id for hit in hits])
+        pages = await pages_found(session, [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds])
     return [
-        Passage(paths[hit.knowledge_id], hit.text, score)
+        Passage(
+            (pages.get(hit.knowledge_id) or named[hit.knowledge_id]).path,
+            hit.text,
+            score,
+            _place(hit, named, pages),
+        )
         for hit, score in _scored(query, hits)
-        if hit.knowledge_id in paths
+        if hit.knowledge_id in named or hit.knowledge_id in pages
     ]
+
+
+def _place(hit: Hit, named: Mapping[str, Named], pages: Mapping[str, PageFound]) -> Place:
+    if page := pages.get(hit.knowledge_id):
+        return Place(hit.kb_id, page.title, page=page.slug)
+    position = hit.position if hit.chunk_id else None
+    return Place(hit.kb_id, named[hit.knowledge_id].title, hit.knowledge_id, hit.chunk_id, position)
 
 
 def _scored(query: str, hits: Sequence[Hit]) -> Iterator[tuple[Hit, float]]:

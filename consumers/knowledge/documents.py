@@ -23,7 +23,16 @@ from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.wiki_lane import retract
 from contracts.identity import new_id
-from contracts.knowledge import HOPELESS, STOPPED, ParseStatus, SpanCode, Stage, SummaryStatus, sources
+from contracts.knowledge import (
+    HOPELESS,
+    STOPPED,
+    DocumentKind,
+    ParseStatus,
+    SpanCode,
+    Stage,
+    SummaryStatus,
+    sources,
+)
 from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
 from pipeline.store import Outbox, batches, changed, insert_new, now_ms
@@ -31,7 +40,9 @@ from pipeline.store import Outbox, batches, changed, insert_new, now_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file as it was found. `source` is what it is known by; `file_hash` the SHA-256 of its content."""
+    """A file as it was found. `source` is what it is known by; `file_hash` the SHA-256 of its content, or of what stands
+    for it until that is fetched.
+    """
 
     source: str
     file_name: str
@@ -39,6 +50,7 @@ class SourceFile:
     file_hash: str
     file_size: int
     file_key: str
+    kind: DocumentKind = DocumentKind.FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +227,15 @@ def process_job(
     kb: KnowledgeBase, one: Registered, file: SourceFile | Knowledge, options: ProcessOptions
 ) -> DocumentProcess:
     """Return the job that parses a document."""
+    fetched = file.kind is DocumentKind.URL
     return DocumentProcess(
         tenant_id=kb.tenant_id,
         knowledge_base_id=kb.id,
         knowledge_id=one.knowledge_id,
         attempt=one.attempt,
         language=options.language,
-        file_path=file.file_key,
+        url=file.source if fetched else None,
+        file_path=None if fetched else file.file_key,
         file_name=file.file_name,
         file_type=file.file_type,
         enable_multimodel=options.read_pictures,
@@ -363,6 +377,7 @@ def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str
 
 def _fresh(file: SourceFile, attempt: int, now: int) -> dict[str, object]:
     return {
+        "kind": file.kind,
         "file_name": file.file_name,
         "file_type": file.file_type,
         "file_hash": file.file_hash,

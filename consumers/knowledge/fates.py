@@ -13,6 +13,9 @@ from consumers.knowledge.tables_spans import Span
 from contracts.knowledge import OPEN, ImageStatus, ParseStatus, SlotKind
 from pipeline.store import batches
 
+UPLOADED: Final = "upload:"
+"""How the source begins of what was sent; the hash of its content follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fate:
@@ -104,10 +107,20 @@ async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mappin
     return said
 
 
-async def sources_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return where each of these documents came from, by id."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a document is called, and where it came from."""
+
+    path: str
+    title: str
+
+
+async def named_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, Named]:
+    """Return by id what these documents are cited as; of one that was sent, the name of its file."""
+    found: dict[str, Named] = {}
+    columns = select(Knowledge.id, Knowledge.source, Knowledge.title, Knowledge.file_name)
     for some in batches(knowledge_ids):
-        rows = await session.execute(select(Knowledge.id, Knowledge.source).where(Knowledge.id.in_(some)))
-        found.update((row.id, row.source) for row in rows)
+        for row in await session.execute(columns.where(Knowledge.id.in_(some))):
+            path = row.file_name if row.source.startswith(UPLOADED) else row.source
+            found[row.id] = Named(path, row.title or row.file_name)
     return found

@@ -5,7 +5,7 @@ import struct
 from pathlib import PurePath
 from typing import BinaryIO
 
-from consumers.knowledge import archives, pdfs, pictures
+from consumers.knowledge import archives, encodings, pdfs, pictures
 from consumers.knowledge.archives import ENTITIES, NEEDS_PASSWORD
 from consumers.knowledge.parsed import Limits, NoDocument, UnreadableDocument
 
@@ -95,6 +95,21 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> str | None:
         return _ole(head + file.read())
     if head.lstrip().startswith(b"{\\rtf"):
         return "application/rtf"
+    _refuse_others(head)
+    return None
+
+
+def glance(head: bytes) -> None:
+    """Refuse a file that is none of ours by its first bytes alone, as far as they tell. Raises UnreadableDocument."""
+    known = pictures.identify(head) or b"%PDF-" in head[:1024] or head.startswith((b"PK\3\4", b"PK\5\6", OLE))
+    if known or head.lstrip().startswith(b"{\\rtf"):
+        return
+    _refuse_others(head)
+    if encodings.decode(head[:LOOKED_AT]).binary:
+        raise NoDocument("the file is of a type that is not supported; save it as PDF or text")
+
+
+def _refuse_others(head: bytes) -> None:
     for signature, what in NO_DOCUMENT.items():
         if head.startswith(signature):
             raise NoDocument(f"the file is {what}, not a document; leave it out")
@@ -102,7 +117,6 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> str | None:
         raise NoDocument("the file is an archive; unpack it and add the documents in it")
     if head[4:8] == b"ftyp":
         raise NoDocument("the file is a film or a sound, not a document; leave it out")
-    return None
 
 
 def identify_text(text: str, name: str) -> str:

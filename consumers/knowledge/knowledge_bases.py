@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import Select, func, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import KnowledgeBase, table_of
-from consumers.knowledge.tenants import register_tenant
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, table_of
+from consumers.knowledge.tenants import is_alive, register_tenant
 from contracts.identity import new_id
-from pipeline.store import insert_new, now_ms
+from contracts.knowledge import ParseStatus
+from pipeline.store import now_ms
+from pipeline.store.rows import insert_one
 
 
 async def find_base(session: AsyncSession, tenant_id: int, name: str) -> KnowledgeBase | None:
@@ -23,6 +26,14 @@ async def ensure_base(
     """Return the base of this name, made with `settings` if there is none."""
     if found := await find_base(session, tenant_id, name):
         return found
+    await create_base(session, tenant_id, name, settings)
+    return (await session.scalars(_named(tenant_id, name))).one()
+
+
+async def create_base(
+    session: AsyncSession, tenant_id: int, name: str, settings: Mapping[str, Any] | None = None
+) -> KnowledgeBase | None:
+    """Make a base; None where the tenant has one of this name."""
     now = now_ms()
     row = {
         "id": new_id(),
@@ -33,8 +44,28 @@ async def ensure_base(
         "updated_at": now,
     }
     await register_tenant(session, tenant_id)
-    await insert_new(session, table_of(KnowledgeBase), [row])
-    return (await session.scalars(_named(tenant_id, name))).one()
+    made = await insert_one(session, table_of(KnowledgeBase), row)
+    return await session.get(KnowledgeBase, row["id"]) if made else None
+
+
+async def rename(session: AsyncSession, kb: KnowledgeBase, name: str) -> bool:
+    """Give a base another name; False where its tenant has another one of this name."""
+    try:
+        async with session.begin_nested():
+            await session.execute(
+                update(KnowledgeBase).where(KnowledgeBase.id == kb.id).values(name=name, updated_at=now_ms())
+            )
+    except IntegrityError:
+        return False
+    return True
+
+
+async def keep_base(session: AsyncSession, kb_id: str) -> KnowledgeBase | None:
+    """Return a base that lives, as does its tenant; whoever deletes one of them waits for the end of this transaction."""
+    live = KnowledgeBase.id == kb_id, KnowledgeBase.deleted_at.is_(None)
+    query = select(KnowledgeBase).where(*live).with_for_update(read=True)
+    kb = (await session.scalars(query)).one_or_none()
+    return kb if kb is not None and await is_alive(session, kb.tenant_id, keep=True) else None
 
 
 async def change_settings(session: AsyncSession, kb: KnowledgeBase, **changes: Any) -> None:
@@ -52,6 +83,17 @@ async def list_bases(session: AsyncSession, tenant_id: int) -> list[KnowledgeBas
     """Return the bases of a tenant by name."""
     live = KnowledgeBase.tenant_id == tenant_id, KnowledgeBase.deleted_at.is_(None)
     return list(await session.scalars(select(KnowledgeBase).where(*live).order_by(KnowledgeBase.name)))
+
+
+async def counted(session: AsyncSession, kb_id: str) -> Mapping[ParseStatus, int]:
+    """Return how many documents a base has of each status, those of none left out."""
+    rows = await session.execute(
+        select(Knowledge.parse_status, func.count())
+        .where(Knowledge.knowledge_base_id == kb_id)
+        .group_by(Knowledge.parse_status)
+    )
+    found = {row[0]: row[1] for row in rows}
+    return {status: found[status] for status in ParseStatus if status in found}
 
 
 async def fix_embedding(session: AsyncSession, kb_id: str, model: str, dimension: int) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, SummaryStatus
+from contracts.knowledge import ChunkKind, DocumentKind, ImageStatus, ParseStatus, SlotKind, SummaryStatus
 
 metadata: Final = MetaData()
 
@@ -43,7 +43,7 @@ def words(kind: type[StrEnum]) -> Enum:
 
 
 _WORDS: Final[dict[Any, Enum]] = {
-    kind: words(kind) for kind in (ParseStatus, SummaryStatus, ChunkKind, ImageStatus, SlotKind)
+    kind: words(kind) for kind in (ParseStatus, SummaryStatus, ChunkKind, DocumentKind, ImageStatus, SlotKind)
 }
 
 
@@ -104,12 +104,14 @@ class Knowledge(Row):
     __table_args__ = (
         UniqueConstraint("knowledge_base_id", "source", name="knowledges_source"),
         Index("knowledges_status", "parse_status", "updated_at"),
+        Index("knowledges_content", "knowledge_base_id", "file_hash"),
     )
 
     id: Mapped[Id] = mapped_column(primary_key=True)
     tenant_id: Mapped[int]
     knowledge_base_id: Mapped[OfBase]
-    source: Mapped[str]  # an absolute path or a URL
+    kind: Mapped[DocumentKind] = mapped_column(server_default=DocumentKind.FILE.value)
+    source: Mapped[str]  # an absolute path, a URL, or what was sent by its content
     file_name: Mapped[str]
     file_type: Mapped[str] = mapped_column(String(32))
     file_hash: Mapped[Id]  # SHA-256 of the content

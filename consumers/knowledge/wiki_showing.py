@@ -107,14 +107,24 @@ async def sources_of_page(session: AsyncSession, kb_id: str, slug: str) -> list[
     return [Source(*row) for row in rows]
 
 
-async def pages_found(session: AsyncSession, page_ids: Sequence[str]) -> dict[str, str]:
-    """Return by id what to cite these pages as: the page, and the files it is made from."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class PageFound:
+    """A page that is to be cited; `path` names it, and the files it is made from."""
+
+    path: str
+    slug: str
+    title: str
+
+
+async def pages_found(session: AsyncSession, page_ids: Sequence[str]) -> dict[str, PageFound]:
+    """Return by id what to cite these pages as."""
+    found: dict[str, PageFound] = {}
     for page in await session.scalars(select(WikiPage).where(WikiPage.id.in_(page_ids))):
         sources = await sources_of_page(session, page.knowledge_base_id, page.slug)
         names = [PurePosixPath(one.source).name or one.source for one in sources[:CITED]]
         more = [f"and {len(sources) - CITED} more"] if len(sources) > CITED else []
-        found[page.id] = f"wiki {page.slug}, made from {', '.join([*names, *more])}"
+        path = f"wiki {page.slug}, made from {', '.join([*names, *more])}"
+        found[page.id] = PageFound(path, page.slug, page.title)
     return found
 
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.http import admin, audit_log, dead_letters, health, knowledge, sign_in, wiki
 from pipeline.http.auth import SignInNeeded
+from pipeline.http.bodies import Bounded
 from pipeline.http.dashboard.frame import failed, wants_page
 from pipeline.http.dashboard.router import router as dashboard
 from pipeline.http.desk import Desk
@@ -22,8 +23,6 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-
-LONGEST_BODY: Final = 1_048_576
 
 
 def create_app(desk: Desk) -> FastAPI:
@@ -56,27 +55,6 @@ def create_app(desk: Desk) -> FastAPI:
     app.add_middleware(Bounded)
     app.add_middleware(Headers)
     return app
-
-
-class Bounded:
-    """No request is longer than what this API is for: whoever sends more is not read on, key or not."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        read = 0
-
-        async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > LONGEST_BODY:
-                raise HTTPException(413, f"a request has at most {LONGEST_BODY} bytes")
-            return message
-
-        await self._app(scope, bounded, send)
 
 
 class Headers:

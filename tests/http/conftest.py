@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager, contextmanager
 import httpx
 import pytest
 from consumers.api import api_of
+from consumers.commands.session import POOLS
 from consumers.knowledge.documents import ProcessOptions, SourceFile, register
 from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.lanes import HANDLERS
 from consumers.services import Services, open_services
 from contracts.jobs import JobPayload
 from contracts.outcomes import Skip
+from contracts.payloads import AWAITING_HANDLER
 from contracts.payloads.documents import DocumentProcess
 from pipeline.errors import StoreUnavailable
 from pipeline.runtime import Pipeline
@@ -23,6 +26,9 @@ from tests.support.backends import BACKENDS
 from tests.support.databases import migrated
 from tests.support.hand import Hand
 from tests.support.standing import let_stand
+from tests.support.waiting import wait_until
+
+BASES = "/api/v1/knowledge-bases"
 
 
 @asynccontextmanager
@@ -61,6 +67,46 @@ def database(services: Services) -> Database:
 async def client(pipeline, services) -> AsyncIterator[httpx.AsyncClient]:
     async with calling(pipeline, services.database, services) as client:
         yield client
+
+
+@pytest.fixture
+async def working(pipeline, services) -> AsyncIterator[None]:
+    """The pools of the document pipeline run."""
+    async with pipeline.workers(
+        pools=POOLS,
+        handlers=HANDLERS,
+        services=services,
+        awaiting=AWAITING_HANDLER,
+        duties=services.duties,
+    ):
+        yield
+
+
+@pytest.fixture
+def base(operator):
+    """Make a base of a tenant; return its id."""
+
+    async def make(name: str = "b", tenant: int = 1, **settings) -> str:
+        body = {"name": name, "settings": settings}
+        answer = await operator.post(BASES, params={"tenant_id": tenant}, json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    return make
+
+
+@pytest.fixture
+def ended(operator):
+    """Wait until a document has ended; return it."""
+
+    async def ended(ident: str):
+        async def look():
+            said = (await operator.get(f"/api/v1/knowledge/{ident}")).json()
+            return said if said["parse_status"] in {"completed", "failed", "cancelled"} else None
+
+        return await wait_until(look, describe=f"document {ident} has ended", timeout=60)
+
+    return ended
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 from consumers.database import open_database
-from pipeline.http.app import LONGEST_BODY
+from pipeline.http.bodies import LONGEST_BODY
 from pipeline.runtime import Pipeline
 
 from tests.http.conftest import calling

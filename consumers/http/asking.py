@@ -1,0 +1,141 @@
+"""Search and answers over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of
+from consumers.knowledge.answering import Citation, Passage
+from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, find
+from pipeline.http.errors import Problem, documented
+
+router = APIRouter(
+    prefix=f"{PREFIX}/knowledge-bases/{{id}}", tags=["search"], responses=documented(401, 403, 404, 429)
+)
+
+AT_ONCE: Final = 8
+"""Questions that a process works on at once …"""
+IN_LINE: Final = 64
+"""… and so many more that wait their turn; others are told to come back."""
+
+
+def printable(text: str) -> str:
+    """Return what is asked without what no database takes."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+Text = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(printable)]
+
+
+class Query(BaseModel):
+    """What is looked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Text
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+class Question(BaseModel):
+    """What is asked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: Text
+
+
+class Source(BaseModel):
+    """A passage and where it stands: in a document, or on a page of the wiki. `position` counts the chunks of a document;
+    it is left out where the whole document was found by its summary. `page` is the slug of a page.
+    """
+
+    knowledge_base_id: str
+    title: str
+    source: str
+    text: str
+    knowledge_id: str | None = None
+    chunk_id: str | None = None
+    position: int | None = None
+    page: str | None = None
+
+
+class Found(Source):
+    """A passage that was found. The better it fits, the higher its score, 0 to 1."""
+
+    score: float
+
+
+class Hits(BaseModel):
+    """What was found, the best first."""
+
+    query: str
+    hits: Sequence[Found]
+
+
+class Said(BaseModel):
+    """An answer with marks [1], [2] … that number its citations; without any it says that nothing fits."""
+
+    question: str
+    answer: str
+    method: str
+    citations: Sequence[Source]
+
+
+@router.post("/search", response_model_exclude_none=True)
+async def search(
+    request: Request,
+    who: Reader,
+    id: Ident,  # noqa: A002 - the name in the path
+    asked: Query,
+) -> Hits:
+    """Find passages by words and by meaning."""
+    services = services_of(request)
+    kb = await base_of(services, who, id)
+    async with _turn(request):
+        hits = await find(services, kb, asked.query, limit=asked.limit)
+    return Hits(query=asked.query, hits=[Found(**_where(hit), score=round(hit.score, 4)) for hit in hits])
+
+
+@router.post("/ask", response_model_exclude_none=True)
+async def ask(
+    request: Request,
+    who: Reader,
+    id: Ident,  # noqa: A002 - the name in the path
+    asked: Question,
+) -> Said:
+    """Answer a question from the documents of a base."""
+    services = services_of(request)
+    kb = await base_of(services, who, id)
+    async with _turn(request):
+        said = await answer(services, kb, asked.question)
+    return Said(
+        question=asked.question,
+        answer=said.text,
+        method=said.method,
+        citations=[Source(**_where(one)) for one in said.citations],
+    )
+
+
+def _where(one: Passage | Citation) -> dict[str, Any]:
+    return {"source": one.path, "text": one.text, **(asdict(one.place) if one.place else {})}
+
+
+@asynccontextmanager
+async def _turn(request: Request) -> AsyncIterator[None]:
+    """Wait for a place among those that are worked on. Raises Problem 429 where too many wait."""
+    state = request.app.state
+    if not hasattr(state, "asking"):
+        state.asking, state.in_line = asyncio.Semaphore(AT_ONCE), 0
+    if state.in_line >= AT_ONCE + IN_LINE:
+        raise Problem(429, "too many questions at once: ask again in a second", "busy", {"Retry-After": "1"})
+    state.in_line += 1
+    try:
+        async with state.asking:
+            yield
+    finally:
+        state.in_line -= 1
