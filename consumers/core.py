@@ -4,17 +4,20 @@ import asyncio
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from pydantic import TypeAdapter
 
 from consumers.knowledge.bounds import embedded
-from consumers.knowledge.chunking import TextChunk, TooManyChunks, split
+from consumers.knowledge.chunking import MAX_CHUNKS, TextChunk, TooManyChunks, split
 from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
 from consumers.knowledge.embedding import Embedder
+from consumers.knowledge.encodings import clean
+from consumers.knowledge.fetching import fetch_original
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import fix_embedding
+from consumers.knowledge.languages import detect
 from consumers.knowledge.parsed import (
     NO_TEXT,
     ONLY_PICTURES,
@@ -24,13 +27,15 @@ from consumers.knowledge.parsed import (
     UnreadableDocument,
 )
 from consumers.knowledge.parsing import parse
+from consumers.knowledge.passages import GAP, PASSAGES, Passages, first_line
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.stages import stays
+from consumers.outbound import OutboundError
 from consumers.services import Services
 from contracts.knowledge import Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
 from contracts.states import ArchiveReason
-from pipeline import Context, DeadLetter, Skip, on
+from pipeline import Context, DeadLetter, Retry, Skip, on
 
 
 class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
@@ -49,10 +54,10 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         return
     embedder = services.embedder_for(job.knowledge_id)
     try:
-        document = await _read(job, services)
+        document = await _document(job, services)
         note = {"characters": len(document.text), "pages": document.pages, "reused": document.reused}
         await _enter(job, ctx, Stage.CHUNKING, note)
-        chunks = await asyncio.to_thread(split, document.text)
+        chunks = await asyncio.to_thread(_cut, document)
         if not chunks and not document.pictures:
             raise Unprocessable(ONLY_PICTURES) if document.pictured else UnreadableDocument(NO_TEXT)
         await _enter(job, ctx, Stage.EMBEDDING, {"chunks": len(chunks), "model": embedder.model})
@@ -75,13 +80,24 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
                     " use that model, or another base"
                 )
             stored = await store_parsed(session, services.search, job.knowledge_id, job.attempt, parsed)
+    except OutboundError as problem:
+        if problem.passing:
+            raise Retry(getattr(problem, "retry_after", None), str(problem)) from problem
+        await _give_up(job, ctx, Unprocessable(str(problem)))
     except (UnreadableDocument, TooManyChunks, Unprocessable) as problem:
-        async with services.outbox.transaction(ctx.job) as session:
-            await fail(
-                session, services.search, job.knowledge_id, job.attempt, str(problem), code=problem.code
-            )
-        raise Skip(str(problem)) from problem
-    ctx.log.info("parsed", chunks=len(chunks), pictures=len(parsed.pictures), then=stored.value)
+        await _give_up(job, ctx, problem)
+    else:
+        ctx.log.info("parsed", chunks=len(chunks), pictures=len(parsed.pictures), then=stored.value)
+
+
+async def _give_up(
+    job: DocumentProcess, ctx: Context[Services], problem: UnreadableDocument | TooManyChunks | Unprocessable
+) -> NoReturn:
+    """What no retry helps. Raises Skip."""
+    services = ctx.services
+    async with services.outbox.transaction(ctx.job) as session:
+        await fail(session, services.search, job.knowledge_id, job.attempt, str(problem), code=problem.code)
+    raise Skip(str(problem)) from problem
 
 
 async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Services) -> None:
@@ -90,6 +106,8 @@ async def fail_document(job: DocumentPayload, letter: DeadLetter, services: Serv
     async with services.outbox.transaction() as session:
         await fail(session, services.search, job.knowledge_id, job.attempt, message)
 
+
+LOST: Final = "its file is no longer in the file store: ingest it again"
 
 PHRASES: Final = {
     ArchiveReason.EXHAUSTED: "exhausted retries",
@@ -122,12 +140,55 @@ class Read:
     pictures: tuple[Picture, ...]
     pictured: bool
     reused: bool = False
+    pieces: tuple[str, ...] = ()
+
+
+async def _document(job: DocumentProcess, services: Services) -> Read:
+    """Get what a job names to be read, and read it. Raises UnreadableDocument, Unprocessable, OutboundError."""
+    given = [one for one in (job.file_path, job.url, job.file_url, job.passages) if one is not None]
+    if len(given) != 1:
+        raise Unprocessable(f"its job names {len(given) or 'no'} sources, where it takes one: send it again")
+    if job.passages is not None:
+        return await asyncio.to_thread(_written, job.passages, job.file_name or "")
+    if address := job.url or job.file_url:
+        original = await fetch_original(job, address, services)
+        job = job.model_copy(update={"file_path": original.key, "file_name": original.name})
+    elif job.file_type == PASSAGES:
+        try:
+            kept = Passages.model_validate_json(await services.files.read(job.file_path or ""))
+        except FileMissing:
+            raise Unprocessable(LOST) from None
+        return await asyncio.to_thread(_written, kept.passages, kept.title)
+    return await _read(job, services)
+
+
+def _written(passages: Sequence[str], title: str) -> Read:
+    """Passages as they were given: what is in one of them is never joined with another."""
+    pieces = tuple(cleaned for one in passages if (cleaned := clean(one).strip()))
+    text = GAP.join(pieces)
+    return Read(text, title or first_line(text), detect(text), None, (), (), pictured=False, pieces=pieces)
+
+
+def _cut(document: Read) -> Sequence[TextChunk]:
+    """Raises TooManyChunks."""
+    if not document.pieces:
+        return split(document.text)
+    chunks: list[TextChunk] = []
+    begins = 0
+    for piece in document.pieces:
+        for chunk in split(piece):
+            place = chunk.start + begins, chunk.end + begins
+            chunks.append(replace(chunk, start=place[0], end=place[1], index=len(chunks)))
+        if len(chunks) > MAX_CHUNKS:
+            raise TooManyChunks(len(document.text))
+        begins += len(piece) + len(GAP)
+    return chunks
 
 
 async def _read(job: DocumentProcess, services: Services) -> Read:
     """Read a file, or find what was read out of the same one."""
     if job.file_path is None:
-        raise Unprocessable("only files can be parsed yet: this job names none")
+        raise Unprocessable(LOST)
     wanted = "pictures" if job.enable_multimodel else "text"
     stage = job.knowledge_id, "read", job.file_path, job.file_name or "", wanted
     if (data := await services.stages.recall(*stage)) and (known := await _recalled(services, data)):
@@ -167,7 +228,7 @@ async def _parse(key: str, name: str | None, services: Services) -> ParsedDocume
                 limits=Limits(file_mb=settings.max_file_mb),
             )
     except FileMissing:
-        raise Unprocessable("its file is no longer in the file store: ingest it again") from None
+        raise Unprocessable(LOST) from None
 
 
 async def _enter(job: DocumentProcess, ctx: Context[Services], stage: Stage, note: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of
+from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
 from consumers.knowledge.answering import Citation, Passage
 from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, find
 from pipeline.http.errors import Problem, documented
@@ -22,11 +22,6 @@ AT_ONCE: Final = 8
 """Questions that a process works on at once …"""
 IN_LINE: Final = 64
 """… and so many more that wait their turn; others are told to come back."""
-
-
-def printable(text: str) -> str:
-    """Return what is asked without what no database takes."""
-    return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(printable)]

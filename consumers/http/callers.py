@@ -57,3 +57,8 @@ async def base_of(services: Services, who: Principal, kb_id: str) -> KnowledgeBa
     if found is None or found.deleted_at is not None or who.tenant_id not in {None, found.tenant_id}:
         raise Problem(404, f"no knowledge base {kb_id[:64]} (any more)", "knowledge_base_not_found")
     return found
+
+
+def printable(text: str) -> str:
+    """Return a text without what no database takes: lone surrogates and NULs."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")

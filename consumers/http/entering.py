@@ -4,14 +4,25 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.http.callers import PREFIX, Ident, base_of, services_of, writer
+from consumers.http.callers import PREFIX, Ident, base_of, printable, services_of, writer
 from consumers.http.receiving import received
 from consumers.http.tasks import delivery_of
 from consumers.knowledge.documents import Entry
 from consumers.knowledge.files import FileStoreError, FileStoreFull
-from consumers.knowledge.uploading import Entered, KnowledgeBaseGone, take_in_uploads
+from consumers.knowledge.passages import Passages
+from consumers.knowledge.uploading import (
+    Entered,
+    KnowledgeBaseGone,
+    take_in_address,
+    take_in_passages,
+    take_in_uploads,
+)
+from consumers.outbound import MAX_ADDRESS, AddressRefused
+from consumers.services import Services
 from contracts.knowledge import ParseStatus
 from pipeline.http.answers_knowledge import Delivery
 from pipeline.http.audit import recorded
@@ -31,6 +42,21 @@ FORM: Final[dict[str, Any]] = {
     "required": ["file"],
     "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
 }
+
+
+class Address(BaseModel):
+    """A page or file on the web, which a worker fetches."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(min_length=1, max_length=MAX_ADDRESS)]
+
+
+CONTENT: Final[dict[str, Any]] = {
+    "multipart/form-data": {"schema": FORM},
+    "application/json": {"schema": {"oneOf": [Address.model_json_schema(), Passages.model_json_schema()]}},
+}
+WRITTEN: Final[TypeAdapter[Address | Passages]] = TypeAdapter(Address | Passages)
 
 
 class Sent(BaseModel):
@@ -55,7 +81,7 @@ class AllSent(BaseModel):
     "",
     status_code=202,
     responses={200: {"model": AllSent}, **documented(400, 409, 415, 507)},
-    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
+    openapi_extra={"requestBody": {"required": True, "content": CONTENT}},
 )
 async def send(
     request: Request,
@@ -63,22 +89,50 @@ async def send(
     who: Annotated[Principal, writer("knowledge.document_sent")],
     id: Ident,  # noqa: A002 - the name in the path
 ) -> AllSent:
-    """Send files into a base. What it has already, by its content, is not read again: 200 if that is so of all."""
+    """Send into a base: files, the address of a page or file, or passages of text. What it has already, by its content or
+    address, is not read again: 200 if that is so of all.
+    """
     services = services_of(request)
     kb = await base_of(services, who, id)
-    allow(request, (services.settings.max_file_mb << 20) + LONGEST_BODY)
     async with recorded(Call.of(request, who), "knowledge.document_sent", ("knowledge_base", id)) as entry:
         try:
-            async with received(request) as uploads:
-                entered, sql = await take_in_uploads(services, kb.id, uploads)
+            entered, sql = await _taken_in(request, services, kb.id)
         except KnowledgeBaseGone:
             raise Problem(404, f"no knowledge base {id} (any more)", "knowledge_base_not_found") from None
+        except AddressRefused as error:
+            raise Problem(400, str(error), "address_refused") from None
         except FileStoreFull as error:
             raise Problem(507, str(error), "file_store_full") from None
         except FileStoreError as error:
             raise Problem(503, str(error), "store_unavailable") from None
         entry.details["documents"] = " ".join(one.registered.knowledge_id for one in entered)[:500]
     return _answer(response, entered, delivery_of(sql))
+
+
+async def _taken_in(
+    request: Request, services: Services, kb_id: str
+) -> tuple[Sequence[Entered], AsyncSession]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        allow(request, (services.settings.max_file_mb << 20) + LONGEST_BODY)
+        async with received(request) as uploads:
+            return await take_in_uploads(services, kb_id, uploads)
+    if kind != "application/json":
+        raise Problem(
+            415, "send a form with files (multipart/form-data), or JSON", "unsupported_content_type"
+        )
+    try:
+        given = WRITTEN.validate_json(await request.body())
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False)) from None
+    if isinstance(given, Address):
+        return await take_in_address(services, kb_id, given.url)
+    texts = [text for one in given.passages if (text := printable(one)).strip()]
+    if not texts:
+        raise Problem(400, "the passages have no words", "invalid_request")
+    return await take_in_passages(
+        services, kb_id, Passages(passages=texts, title=" ".join(printable(given.title).split()))
+    )
 
 
 def _answer(response: Response, entered: Sequence[Entered], delivery: Delivery) -> AllSent:

@@ -1,11 +1,13 @@
 """Bringing in what is sent rather than found on a disk: known by its content, so that the same one comes in once."""
 
 import asyncio
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from sqlalchemy import select
@@ -17,7 +19,9 @@ from consumers.knowledge.fates import UPLOADED
 from consumers.knowledge.files import file_key
 from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.parsed import UnreadableDocument
+from consumers.knowledge.passages import PASSAGES, Passages, first_line
 from consumers.knowledge.tables import Knowledge
+from consumers.outbound import checked_address
 from consumers.services import Services
 from contracts.knowledge import DocumentKind, ParseStatus
 from pipeline.store import batches
@@ -35,7 +39,6 @@ class Upload:
 
     name: str
     path: Path
-    kind: DocumentKind = DocumentKind.FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +67,69 @@ async def take_in_uploads(
 
     Raises KnowledgeBaseGone, StoreUnavailable, StoreFull, FileStoreError.
     """
-    files = [await _kept(services, one) for one in uploads]
+    files = [await _kept(services, one.path, one.name) for one in uploads]
+    answer = await _enter(services, kb_id, files)
+    for upload, file in zip(uploads, files, strict=True):
+        await _there(services, file.file_key, upload.path)
+    return answer
+
+
+async def take_in_address(services: Services, kb_id: str, address: str) -> tuple[list[Entered], AsyncSession]:
+    """Register what lies at an address, which the worker fetches, unless it is known already.
+
+    Raises KnowledgeBaseGone, AddressRefused, StoreUnavailable, StoreFull.
+    """
+    url = checked_address(address).copy_with(fragment=None)
+    source = str(url)
+    file = SourceFile(
+        source=source,
+        file_name=file_name(url.path) if url.path.strip("/") else url.host,
+        file_type="",
+        file_hash=hashlib.sha256(f"{DocumentKind.URL}:{source}".encode()).hexdigest(),
+        file_size=0,
+        file_key="",
+        kind=DocumentKind.URL,
+    )
+    return await _enter(services, kb_id, [file])
+
+
+async def take_in_passages(
+    services: Services, kb_id: str, given: Passages
+) -> tuple[list[Entered], AsyncSession]:
+    """Register passages as one document, as `take_in_uploads` does a file."""
+    name = given.title or first_line(given.passages[0]) or NAMELESS
+    with TemporaryDirectory(prefix="streamlane-") as folder:
+        path = Path(folder, "passages")
+        await asyncio.to_thread(path.write_bytes, given.model_dump_json().encode())
+        kept = await _kept(services, path, "passages.json")
+        file = replace(kept, file_name=name, file_type=PASSAGES, kind=DocumentKind.PASSAGES)
+        answer = await _enter(services, kb_id, [file])
+        await _there(services, file.file_key, path)
+    return answer
+
+
+async def _enter(
+    services: Services, kb_id: str, files: Sequence[SourceFile]
+) -> tuple[list[Entered], AsyncSession]:
     async with services.outbox.transaction() as session:
         kb = await keep_base(session, kb_id)
         if kb is None:
             raise KnowledgeBaseGone
-        files = await _as_known(session, kb_id, files)
+        known = await _as_known(session, kb_id, files)
         options = ProcessOptions.of(kb, services.settings.document_process_timeout)
-        registered = await register_many(session, kb, files, options)
+        registered = await register_many(session, kb, known, options)
         status = await _standing(session, [one.knowledge_id for one in registered])
-    for upload, file in zip(
-        uploads, files, strict=True
-    ):  # a delete of another document may have taken it along
-        if not await services.files.exists(file.file_key):
-            await services.files.put(file.file_key, upload.path)
     entered = [
         Entered(file.file_name, one, status[one.knowledge_id])
-        for file, one in zip(files, registered, strict=True)
+        for file, one in zip(known, registered, strict=True)
     ]
     return entered, session
+
+
+async def _there(services: Services, key: str, path: Path) -> None:
+    """The delete of another document may have taken a file along."""
+    if not await services.files.exists(key):
+        await services.files.put(key, path)
 
 
 def refuse_unreadable(head: bytes) -> None:
@@ -102,33 +149,33 @@ def file_name(text: str) -> str:
     return name[:LONGEST_NAME] or NAMELESS
 
 
-async def _kept(services: Services, upload: Upload) -> SourceFile:
-    key = await asyncio.to_thread(file_key, "originals", upload.path, upload.name)
-    await services.files.put(key, upload.path)
+async def _kept(services: Services, path: Path, name: str) -> SourceFile:
+    key = await asyncio.to_thread(file_key, "originals", path, name)
+    await services.files.put(key, path)
     digest = Path(key).stem
     return SourceFile(
         source=UPLOADED + digest,
-        file_name=upload.name,
-        file_type=formats.suffix(upload.name)[:32],
+        file_name=name,
+        file_type=formats.suffix(name)[:32],
         file_hash=digest,
-        file_size=(await asyncio.to_thread(upload.path.stat)).st_size,
+        file_size=(await asyncio.to_thread(path.stat)).st_size,
         file_key=key,
-        kind=upload.kind,
     )
 
 
 async def _as_known(session: AsyncSession, kb_id: str, files: Sequence[SourceFile]) -> list[SourceFile]:
-    """The files, each by the source that its content has in the base already, wherever that came from."""
+    """The files, each by what the base has of its source or content already, wherever that came from."""
     known: dict[str, Knowledge] = {}
-    there = select(Knowledge).where(
-        Knowledge.knowledge_base_id == kb_id,
-        Knowledge.parse_status != ParseStatus.DELETING,
-    )
-    for some in batches([file.file_hash for file in files]):
-        of_content = there.where(Knowledge.file_hash.in_(some)).order_by(Knowledge.source)
-        for row in await session.scalars(of_content.with_for_update()):
-            known.setdefault(row.file_hash, row)
-    return [_known_as(file, known.get(file.file_hash)) for file in files]
+    there = select(Knowledge).where(Knowledge.knowledge_base_id == kb_id)
+    for some in batches(files):
+        of_content = Knowledge.file_hash.in_([file.file_hash for file in some])
+        of_source = Knowledge.source.in_([file.source for file in some])
+        found = there.where(of_content | of_source).order_by(Knowledge.source).with_for_update()
+        for row in await session.scalars(found):
+            known[row.source] = row
+            if row.parse_status is not ParseStatus.DELETING:
+                known.setdefault(row.file_hash, row)
+    return [_known_as(file, known.get(file.source) or known.get(file.file_hash)) for file in files]
 
 
 def _known_as(file: SourceFile, row: Knowledge | None) -> SourceFile:

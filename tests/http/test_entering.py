@@ -110,3 +110,40 @@ async def test_nobody_else_is_read(client, base, key, services):
     looker = await client.post(url, content=body(), headers=kind | await key(Capability.KNOWLEDGE_READ))
     assert [stranger.status_code, other.status_code, looker.status_code] == [401, 404, 403]
     assert read <= 3
+
+
+@pytest.mark.usefixtures("working")
+async def test_passages_are_chunks_as_they_are(operator, base, ended, send):
+    kb = await base(**FEW)
+    given = {"title": "Two rules", "passages": ["A fence has a cut.", "A\0 lease has an end."]}
+    url = f"{BASES}/{kb}/knowledge"
+    answer = await operator.post(url, json=given)
+    assert answer.status_code == 202
+    (sent,) = answer.json()["knowledge"]
+    assert (await ended(sent["id"]))["chunks"] == 2
+    again = await operator.post(url, json=given)
+    assert (again.status_code, again.json()["knowledge"][0]["id"]) == (200, sent["id"])
+    hits = (await operator.post(f"{BASES}/{kb}/search", json={"query": "lease end"})).json()["hits"]
+    assert (hits[0]["title"], hits[0]["position"]) == ("Two rules", 1)
+    assert "A  lease has an end." in hits[0]["text"]
+
+
+SENSELESS_JSON = [
+    (422, b"{}"),
+    (422, b"nonsense"),
+    (422, b'{"passages": []}'),
+    (422, b'{"passages": [""]}'),
+    (400, b'{"passages": [" "]}'),
+    (422, b'{"url": 7}'),
+    (422, b'{"url": "http://a.test/", "passages": ["a"]}'),
+    (400, b'{"url": "ftp://a.test/"}'),
+    (400, b'{"url": "http://name:word@a.test/"}'),
+]
+
+
+async def test_json_that_makes_no_sense_is_refused(operator, base):
+    url = f"{BASES}/{await base()}/knowledge"
+    for status, body in SENSELESS_JSON:
+        answer = await operator.post(url, content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, body) == (status, body)
+    assert (await operator.post(url, content=b"a", headers={"content-type": "text/plain"})).status_code == 415
