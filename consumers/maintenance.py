@@ -4,6 +4,7 @@ import importlib
 from typing import Any, Final
 
 from consumers.core import PHRASES
+from consumers.handlers import faq
 from consumers.knowledge.lifecycle import DELETE_GIVEN_UP, fail_delete
 from consumers.knowledge.removal import remove
 from consumers.services import Services
@@ -31,7 +32,7 @@ async def delete_lost(job: KnowledgeListDelete, letter: DeadLetter, services: Se
             await fail_delete(session, knowledge_id, message)
 
 
-HANDLERS: Final = (on(KnowledgeListDelete, delete_documents, on_archived=delete_lost),)
+HANDLERS: Final = (on(KnowledgeListDelete, delete_documents, on_archived=delete_lost), *faq.HANDLERS)
 
 
 def __getattr__(name: str) -> Any:

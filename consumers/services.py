@@ -49,8 +49,12 @@ class Services:
 
     async def _prune(self) -> float:
         await self.stages.prune()
+        async with self.database.read() as session:
+            old = await tasks.finished_long_ago(session)
+        for task_id in old:
+            await self.files.delete(tasks.folder(task_id))
         async with self.database.transaction() as session:
-            await tasks.prune(session)
+            await tasks.forget(session, old)
         return PRUNE_S
 
     async def _relay(self) -> float:

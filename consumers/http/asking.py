@@ -45,8 +45,8 @@ class Question(BaseModel):
 
 
 class Source(BaseModel):
-    """A passage and where it stands: in a document, or on a page of the wiki. `position` counts the chunks of a document;
-    it is left out where the whole document was found by its summary. `page` is the slug of a page.
+    """A passage and where it stands: in a document, on a page of the wiki, or among the ready answers. `position` counts the
+    chunks of a document; it is left out where the whole document was found by its summary. `page` is the slug of a page.
     """
 
     knowledge_base_id: str
@@ -57,6 +57,7 @@ class Source(BaseModel):
     chunk_id: str | None = None
     position: int | None = None
     page: str | None = None
+    faq_entry: str | None = None
 
 
 class Found(Source):

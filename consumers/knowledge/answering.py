@@ -33,8 +33,8 @@ SAME: Final = 0.8  # likeness from which on two sentences say the same
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a passage stands: in a document, or on a page of the wiki, named by its slug. `position` counts chunks; it is
-    None where a document was found by its summary.
+    """Where a passage stands: in a document, on a page of the wiki, named by its slug, or it is a ready answer, named by its
+    entry. `position` counts chunks; it is None where a document was found by its summary.
     """
 
     knowledge_base_id: str
@@ -43,6 +43,7 @@ class Place:
     chunk_id: str | None = None
     position: int | None = None
     page: str | None = None
+    faq_entry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from consumers.knowledge import faq
 from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
 from consumers.knowledge.fates import Named, named_of
 from consumers.knowledge.search import EntryKind, Hit
@@ -21,10 +22,19 @@ async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int)
     """Return the best passages of a base for any text, by words and by meaning, without those that share neither."""
     query = query[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
     (vector,) = await services.embedder.embed([query])
-    hits = await services.search.search([kb.id], query, vector, model=services.embedder.model, limit=limit)
+    bases = [kb.id, faq.space(kb.id)]
+    hits = await services.search.search(bases, query, vector, model=services.embedder.model, limit=limit)
     async with services.database.read() as session:
         named = await named_of(session, [hit.knowledge_id for hit in hits])
         pages = await pages_found(session, [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds])
+        ready = [hit for hit in hits if EntryKind.FAQ in hit.kinds]
+        named = {
+            **named,
+            **{
+                row.id: Named(f"faq: {row.question}", row.question)
+                for row, _ in await faq.answering(session, services.embedder, query, vector, ready)
+            },
+        }
     return [
         Passage(
             (pages.get(hit.knowledge_id) or named[hit.knowledge_id]).path,
@@ -40,6 +50,8 @@ async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int)
 def _place(hit: Hit, named: Mapping[str, Named], pages: Mapping[str, PageFound]) -> Place:
     if page := pages.get(hit.knowledge_id):
         return Place(hit.kb_id, page.title, page=page.slug)
+    if EntryKind.FAQ in hit.kinds:
+        return Place(faq.base_of(hit.kb_id), named[hit.knowledge_id].title, faq_entry=hit.knowledge_id)
     position = hit.position if hit.chunk_id else None
     return Place(hit.kb_id, named[hit.knowledge_id].title, hit.knowledge_id, hit.chunk_id, position)
 

@@ -3,7 +3,7 @@
 Each function is one guarded transition inside the caller's transaction; what has ended does not move any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import delete, select, update
@@ -16,8 +16,9 @@ from contracts.jobs import JobPayload, Scope
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.tasks import TASK_OPEN, TaskStatus
 from contracts.wire import cut as shortened
-from pipeline.store import Outbox, changed, insert_new, now_ms
+from pipeline.store import Outbox, changed, insert_one, now_ms
 
+BATCH: Final = 200
 KEPT_MS: Final = 7 * 24 * 3600 * 1000
 """How long a task can be asked for after its end."""
 
@@ -31,8 +32,11 @@ async def open_task(
     kb_id: str,
     total: int = 0,
     detail: Mapping[str, Any] | None = None,
-) -> None:
-    """Register a task and ask for its job, whose id is the task's. Asked again with the same id, nothing happens."""
+    job_id: str | None = None,
+) -> bool:
+    """Register a task and ask for its job, whose id is the task's unless given. False if the task is there already: then
+    nothing happens.
+    """
     now = now_ms()
     row = {
         "id": task_id,
@@ -50,8 +54,30 @@ async def open_task(
         "updated_at": now,
         "finished_at": None,
     }
-    await insert_new(session, table_of(Task), [row])
-    await Outbox.add(session, task_id, job)
+    if not await insert_one(session, table_of(Task), row):
+        return False
+    await Outbox.add(session, job_id or task_id, job)
+    return True
+
+
+async def reopen(
+    session: AsyncSession, task_id: str, job: JobPayload, job_id: str, detail: Mapping[str, Any]
+) -> bool:
+    """Any end → pending, from the beginning, with a new job; False if the task has not ended."""
+    values: dict[str, Any] = {
+        "status": TaskStatus.PENDING,
+        "total": 0,
+        "processed": 0,
+        "failed": 0,
+        "message": "",
+        "error": "",
+    }
+    values |= {"detail": dict(detail), "updated_at": now_ms(), "finished_at": None}
+    ended = Task.id == task_id, Task.status.not_in(TASK_OPEN)
+    if not await changed(session, update(Task).where(*ended).values(values)):
+        return False
+    await Outbox.add(session, job_id, job)
+    return True
 
 
 async def advance(
@@ -121,9 +147,20 @@ async def under_way(session: AsyncSession, kb_id: str, kind: str) -> str | None:
     return found
 
 
-async def prune(session: AsyncSession) -> int:
-    """Forget tasks that ended long ago. Says how many."""
-    return await changed(session, delete(Task).where(Task.finished_at < now_ms() - KEPT_MS))
+async def finished_long_ago(session: AsyncSession) -> Sequence[str]:
+    """Return tasks that are to be forgotten, some at a time."""
+    old = select(Task.id).where(Task.finished_at < now_ms() - KEPT_MS)
+    return (await session.scalars(old.order_by(Task.finished_at).limit(BATCH))).all()
+
+
+async def forget(session: AsyncSession, task_ids: Sequence[str]) -> None:
+    """Forget tasks whose files are gone."""
+    await session.execute(delete(Task).where(Task.id.in_(task_ids)))
+
+
+def folder(task_id: str) -> str:
+    """Return the owner of the files of a task: what it reads and what it says, for as long as it can be asked for."""
+    return f"tasks/{task_id}"
 
 
 async def _move(session: AsyncSession, task_id: str, values: Mapping[str, Any]) -> bool:

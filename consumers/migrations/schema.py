@@ -2,7 +2,14 @@
 
 from typing import Final
 
-from consumers.knowledge import tables, tables_graph, tables_spans, tables_stages, tables_tasks, tables_wiki
+from consumers.knowledge import (
+    tables,
+    tables_graph,
+    tables_spans,
+    tables_stages,
+    tables_tasks,
+    tables_wiki,
+)
 from pipeline.store import tables_pending, tables_people
 from pipeline.store.tables import metadata as ledger
 

@@ -41,7 +41,6 @@ AWAITING_HANDLER: Final = frozenset(
         "email:campaign_batch",
         "email:invite",
         "email:reset",
-        "faq:import",
         "index:delete",
         "kb:clone",
         "kb:delete",

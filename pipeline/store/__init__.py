@@ -4,6 +4,16 @@ from pipeline.clock import now_ms
 from pipeline.store.engine import Database
 from pipeline.store.ledger import SqlLedger
 from pipeline.store.outbox import Outbox
-from pipeline.store.rows import batches, changed, insert_new, upsert
+from pipeline.store.rows import batches, changed, insert_new, insert_one, upsert
 
-__all__ = ["Database", "Outbox", "SqlLedger", "batches", "changed", "insert_new", "now_ms", "upsert"]
+__all__ = [
+    "Database",
+    "Outbox",
+    "SqlLedger",
+    "batches",
+    "changed",
+    "insert_new",
+    "insert_one",
+    "now_ms",
+    "upsert",
+]

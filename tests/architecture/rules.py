@@ -149,6 +149,8 @@ def consumers_use_the_public_names(source: Source) -> Iterator[str]:
         return
     composes = source.path in COMPOSING or source.path.startswith("consumers/http/")
     allowed = {"pipeline.errors"} | (COMPOSED if composes else set())  # a public name itself
+    if source.path.startswith("consumers/http/"):
+        allowed = allowed | {"pipeline.inspector"}  # how long a page is
     if source.path in OPERATING:
         allowed = allowed | COMPOSED | OPERATED
     if source.path.startswith("consumers/migrations/") or stores(source):

@@ -9,7 +9,7 @@ from consumers.api import api_of
 from consumers.commands.session import POOLS
 from consumers.knowledge.documents import ProcessOptions, SourceFile, register
 from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.lanes import HANDLERS
+from consumers.lanes import HANDLERS, handlers_of
 from consumers.services import Services, open_services
 from contracts.jobs import JobPayload
 from contracts.outcomes import Skip
@@ -142,6 +142,21 @@ def audited(database):
             return await audit.listed(sql, 100, **narrowed)
 
     return rows
+
+
+@pytest.fixture
+def at_work(pipeline, services):
+    """Within the block these pools work in this process."""
+
+    @asynccontextmanager
+    async def at_work(*pools: str):
+        handlers = handlers_of(pools)
+        async with pipeline.workers(
+            pools=pools, handlers=handlers, services=services, awaiting=AWAITING_HANDLER
+        ):
+            yield
+
+    return at_work
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tests.http.conftest import document
 
 ADMIN = "/api/v1/system/admin"
 KNOWLEDGE = "/api/v1/knowledge"
+FAQ = "/api/v1/knowledge-bases/{id}/faq"
 TASKS = "/api/v1/tasks"
 BASES = "/api/v1/knowledge-bases"
 WIKI = f"{BASES}/{{id}}/wiki/pages"
@@ -61,6 +62,15 @@ ONE_TENANT = {
     ("POST", f"{BASES}/{{id}}/knowledge"): WRITE,
     ("POST", f"{BASES}/{{id}}/search"): LOOK,
     ("POST", f"{BASES}/{{id}}/ask"): LOOK,
+    ("POST", f"{FAQ}/import"): WRITE,
+    ("GET", "/api/v1/faq/import/progress/{task_id}"): LOOK,
+    ("GET", "/api/v1/faq/import/progress/{task_id}/failed.csv"): LOOK,
+    ("GET", f"{FAQ}/entries"): LOOK,
+    ("POST", f"{FAQ}/entries"): WRITE,
+    ("GET", f"{FAQ}/entries/{{entry_id}}"): LOOK,
+    ("PUT", f"{FAQ}/entries/{{entry_id}}"): WRITE,
+    ("POST", f"{FAQ}/entries/delete"): WRITE,
+    ("POST", f"{FAQ}/search"): LOOK,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
 }
@@ -72,7 +82,9 @@ PARTS = {
     "kind": "session",
     "id": "7",
     "slug": "a",
+    "entry_id": "e1",
 }
+QUESTION = {"question": "why?", "answers": ["because"]}
 
 
 BODIES = {
@@ -80,6 +92,11 @@ BODIES = {
     ("PATCH", f"{BASES}/{{id}}"): {},
     ("POST", f"{BASES}/{{id}}/search"): {"query": "a"},
     ("POST", f"{BASES}/{{id}}/ask"): {"question": "a"},
+    ("POST", f"{FAQ}/import"): {"entries": [QUESTION]},
+    ("POST", f"{FAQ}/entries"): QUESTION,
+    ("PUT", f"{FAQ}/entries/{{entry_id}}"): QUESTION,
+    ("POST", f"{FAQ}/entries/delete"): {"ids": ["7"]},
+    ("POST", f"{FAQ}/search"): {"query": "why?"},
 }
 
 
@@ -89,7 +106,7 @@ async def ask(client, endpoint, headers=None):
     if path.startswith(KNOWLEDGE):
         body = {"ids": ["7"]} if "batch" in path else {}
     body = BODIES.get(endpoint, body)
-    extra: Any = {"json": body} if method in {"POST", "PATCH"} else {}
+    extra: Any = {"json": body} if method in {"POST", "PATCH", "PUT"} else {}
     if path == BASES:
         extra["params"] = {"tenant_id": 1}
     parts = PARTS | ({"action": "reparse"} if path.startswith(KNOWLEDGE) else {})

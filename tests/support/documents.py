@@ -5,6 +5,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable
+from xml.sax.saxutils import escape
 
 Part = tuple[str, str | bytes]
 TYPES = '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
@@ -75,3 +76,39 @@ def png(width: int, height: int, shade: int = 0) -> bytes:
 def ole(stream: str, sector: bytes = b"") -> bytes:
     """The container of old office files, with one named stream whose first sector is `sector`."""
     return OLE.ljust(512, b"\0") + stream.encode("utf-16-le").ljust(512, b"\0") + sector.ljust(512, b"\0")
+
+
+_WORKBOOK = {
+    "[Content_Types].xml": '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="xml" ContentType="application/xml"/><Default Extension="rels"'
+    ' ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml"'
+    ' ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/><Override'
+    ' PartName="/xl/worksheets/sheet1.xml"'
+    ' ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/></Types>',
+    "_rels/.rels": '<?xml version="1.0"?><Relationships'
+    ' xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1"'
+    ' Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"'
+    ' Target="xl/workbook.xml"/></Relationships>',
+    "xl/workbook.xml": '<?xml version="1.0"?><workbook'
+    ' xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    ' xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="a"'
+    ' sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": '<?xml version="1.0"?><Relationships'
+    ' xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1"'
+    ' Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"'
+    ' Target="worksheets/sheet1.xml"/></Relationships>',
+}
+
+
+def xlsx(lines: Iterable[Iterable[str]]) -> bytes:
+    """A workbook of one sheet, each cell a text."""
+    rows = "".join("<row>" + "".join(map(_cell, line)) + "</row>" for line in lines)
+    sheet = (
+        '<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+        f"<sheetData>{rows}</sheetData></worksheet>"
+    )
+    return zipped([*_WORKBOOK.items(), ("xl/worksheets/sheet1.xml", sheet)])
+
+
+def _cell(text: str) -> str:
+    return f'<c t="inlineStr"><is><t>{escape(text)}</t></is></c>'
