@@ -42,6 +42,7 @@ from contracts.payloads.enrichment import (
     SummaryGeneration,
 )
 from pipeline import Context, DeadLetter, on
+from pipeline.errors import is_outage
 
 Store = Callable[[AsyncSession], Awaitable[object]]
 
@@ -103,8 +104,8 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
         written = await summarise(text, embedder)
     except TooLittleText:
         written = first_words(text)
-    except Exception:
-        if not ctx.final:
+    except Exception as error:
+        if not ctx.final or is_outage(error):
             raise
         ctx.log.warning("falls back to the first words", exc_info=True)
         written = first_words(text)

@@ -215,7 +215,8 @@ def types_of(queue: str) -> tuple[type[JobPayload], ...]:
 class Job:
     """The envelope: one job as it is stored and sent. Times are milliseconds since the epoch, on the store's clock.
 
-    `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers. `timeout_ms` 0 means
+    `data` is the payload as JSON. `retried` counts failed attempts, `crashes` lost workers; since `away_since` no
+    attempt has ended but because a store was away. `timeout_ms` 0 means
     no limit. `root_id` and `root_at` name the enqueue that the job descends from: a cancel fences everything
     rooted at or before its cut; an `enqueued_at` of 0 is the moment of `root_at`. `died` numbers the deaths
     (archivings) of the job.
@@ -242,6 +243,7 @@ class Job:
     crashes: int = 0
     crashed_at: int = 0
     unknown_since: int = 0
+    away_since: int = 0
     died: int = 0
     last_error: str = ""
     last_failed_at: int = 0

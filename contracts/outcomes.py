@@ -1,7 +1,7 @@
 """What a handler may say about an attempt: a closed set.
 
 Each outcome may be returned or raised. Returning nothing means `Done`; any other exception is a
-failure and follows the retry policy.
+failure and follows the retry policy, but that a store is away: such an attempt is not counted, for an hour.
 """
 
 from typing import Final

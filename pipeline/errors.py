@@ -43,6 +43,15 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
         self.job_ids = job_ids
 
 
+def is_outage(error: BaseException | None) -> bool:
+    """Whether all that is wrong is that a store was away."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_outage, error.exceptions))
+    if isinstance(error, EnqueueFailed | PartialEnqueue):
+        return is_outage(error.__cause__)
+    return isinstance(error, StoreUnavailable)
+
+
 class PayloadInvalid(StreamlaneError, ValueError):  # noqa: N818
     """A payload that cannot be written: it holds what JSON has no place for, or an id that names no scope."""
 

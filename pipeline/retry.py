@@ -21,4 +21,9 @@ def linear(failures: int) -> float:
     return float(min(5 * max(failures, 1), 30))
 
 
+def put_off(lasted: float) -> float:
+    """Return the wait of a job that found a store away, for so many seconds by now: as long again, at most 30 s."""
+    return min(max(lasted, 1.0), 30.0) * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
+
+
 RETRY_DELAYS: Final[dict[str, RetryDelay]] = {"exponential": exponential, "linear": linear}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from contracts.jobs import Job
 from contracts.options import check_seconds
@@ -9,8 +10,12 @@ from contracts.outcomes import Cancel, Done, Retry, Skip, Snooze
 from contracts.states import ArchiveReason, JobState
 from contracts.wire import PoisonError, UnknownVersionError, cut, decode
 from pipeline.broker import Delivery, ReclaimPolicy, Settlement
+from pipeline.errors import is_outage
 from pipeline.failure import describe
-from pipeline.retry import RetryDelay
+from pipeline.retry import RetryDelay, put_off
+
+OUTAGE_MS: Final = 3_600_000
+"""For so long attempts that end because a store is away count as nothing. After that it is the job that cannot be done."""
 
 
 def settle(
@@ -30,11 +35,13 @@ def settle(
             failed = replace(job, last_error=error, last_failed_at=now)
             return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.SKIP, error=error)
         case Snooze(delay=seconds):
-            return _later(delivery, JobState.SCHEDULED, replace(job, unknown_since=0), _ms(seconds), now)
+            return _later(delivery, JobState.SCHEDULED, _ran(job), _ms(seconds), now)
         case Retry(after=after, reason=reason):
-            return _failed(delivery, job, cut(reason), after, delay, now)
+            return _failed(delivery, _ran(job), cut(reason), after, delay, now)
+        case _ if is_outage(outcome):
+            return _put_off(delivery, job, describe(outcome), delay, now)
         case _:
-            return _failed(delivery, job, describe(outcome), None, delay, now)
+            return _failed(delivery, _ran(job), describe(outcome), None, delay, now)
 
 
 def poison(delivery: Delivery, problem: str) -> Settlement:
@@ -85,13 +92,28 @@ def lost(record: Mapping[str, str], queue: str, *, policy: ReclaimPolicy, now: i
 
 def last_chance(job: Job) -> Job:
     """Return an archived job with one attempt left, again final."""
-    return replace(job, retried=max(job.retried, job.max_retry), crashes=0, unknown_since=0, deadline=None)
+    return replace(
+        job, retried=max(job.retried, job.max_retry), crashes=0, unknown_since=0, away_since=0, deadline=None
+    )
+
+
+def _ran(job: Job) -> Job:
+    """Return a job whose handler ran, and found all that it needs."""
+    return replace(job, unknown_since=0, away_since=0) if job.unknown_since or job.away_since else job
+
+
+def _put_off(delivery: Delivery, job: Job, error: str, delay: RetryDelay, now: int) -> Settlement:
+    since = job.away_since or now
+    job = replace(job, last_error=error, last_failed_at=now, unknown_since=0, away_since=since)
+    if now - since >= OUTAGE_MS:
+        return _failed(delivery, job, error, None, delay, now)
+    return _later(delivery, JobState.RETRY, job, _ms(put_off((now - since) / 1000)), now)
 
 
 def _failed(
     delivery: Delivery, job: Job, error: str, after: float | None, delay: RetryDelay, now: int
 ) -> Settlement:
-    failed = replace(job, last_error=error, last_failed_at=now, unknown_since=0)
+    failed = replace(job, last_error=error, last_failed_at=now)
     if job.final:
         return Settlement(delivery, JobState.ARCHIVED, failed, reason=ArchiveReason.EXHAUSTED, error=error)
     counted = replace(failed, retried=job.retried + 1)

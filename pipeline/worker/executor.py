@@ -15,6 +15,7 @@ from contracts.wire import PoisonError, UnknownVersionError, decode
 from pipeline.broker import Broker, Delivery, Settlement
 from pipeline.client import Origin, Producer
 from pipeline.config import Settings
+from pipeline.errors import is_outage
 from pipeline.failure import describe, stack
 from pipeline.handlers import Context, Handler, HandlerTable
 from pipeline.retry import RETRY_DELAYS, RetryDelay
@@ -187,12 +188,7 @@ class Executor:
                 self._attempts.stop_clock(attempt)
             said = await calmed(attempt, said)
             if (said is not None or attempt.told) and (failed := failure(attempt, said)) is not None:
-                log.warning(
-                    "attempt failed",
-                    error=failed.reason if isinstance(failed, Retry) else describe(failed),
-                    retried=context.retried,
-                    stack=stack(said) if isinstance(said, BaseException) else "",
-                )
+                _tell(context.job, failed, said)
             return said
 
     def _decide(self, attempt: Attempt, job: Job, said: object) -> End:
@@ -236,3 +232,16 @@ class Executor:
                 return self._backoff(failures)
 
         return wait
+
+
+def _tell(job: Job, failed: BaseException, said: object) -> None:
+    """Write down that an attempt failed; that a store is away, which all jobs then meet, once a job and in a line."""
+    if not is_outage(failed):
+        log.warning(
+            "attempt failed",
+            error=failed.reason if isinstance(failed, Retry) else describe(failed),
+            retried=job.retried,
+            stack=stack(said) if isinstance(said, BaseException) else "",
+        )
+    elif not job.away_since:
+        log.warning("put off: a store is away", error=describe(failed))

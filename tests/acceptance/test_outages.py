@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,12 @@ from consumers.knowledge.ingesting import find_files, take_in
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.migrations.migrate import upgrade
 from consumers.services import Services, open_services
-from contracts.knowledge import ParseStatus
+from contracts.knowledge import OPEN, ParseStatus
 from pipeline import Context, Enqueue, on
 from pipeline.runtime import Pipeline
 from pipeline.store import Database, SqlLedger
 from pipeline.store.tables import task_dead_letters
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from structlog.testing import capture_logs
 
 from tests.support.backends import BACKENDS
@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MANY = 500
 OUTAGE_S = float(os.environ.get("STREAMLANE_TEST_OUTAGE_S", "3"))
+DOCUMENTS = 250 if OUTAGE_S > 30 else 20
 
 
 async def outage_is_over(began: float) -> None:
@@ -199,3 +200,82 @@ async def test_redis_is_away_while_documents_come_and_all_that_were_accepted_run
             worker.terminate()
             worker.wait(30)
         assert await services.outbox.waiting() == (0, 0)
+
+
+@pytest.fixture(params=["lite", "redis"])
+def env(request: pytest.FixtureRequest, postgres_server: PostgresServer, tmp_path: Path) -> Mapping[str, str]:
+    """What a worker is told whose database is that server."""
+    told = {
+        "STREAMLANE_DATA_DIR": str(tmp_path / "data"),
+        "STREAMLANE_DATABASE_URL": postgres_server.url.render_as_string(hide_password=False),
+    }
+    if request.param == "redis":
+        told["STREAMLANE_REDIS_URL"] = request.getfixturevalue("durable_redis").url
+    return told
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("away", [killed, suspended])
+async def test_postgres_is_away_while_documents_are_worked_on_and_each_ends_as_it_would_have(
+    postgres_server: PostgresServer,
+    env: Mapping[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    away: Callable[[PostgresServer], AbstractContextManager[None]],
+) -> None:
+    folder, log = tmp_path / "files", tmp_path / "log"
+    folder.mkdir()
+    for n in range(DOCUMENTS):
+        (folder / f"{n}.txt").write_text(f"Lighthouse number {n} stands on the coast and warns the ships.")
+        (folder / f"{n}-empty.txt").write_text(" " * n)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    async with Pipeline.open() as pipeline, open_services(pipeline) as services:
+
+        async def ended() -> Counter[ParseStatus]:
+            async with services.database.read() as sql:
+                found = await fates(sql, idents)
+            return Counter(fate.status for fate in found.values() if fate.status not in OPEN)
+
+        async def all_ended() -> bool:
+            return (await ended()).total() == 2 * DOCUMENTS and await services.outbox.waiting() == (0, 0)
+
+        async with services.outbox.transaction() as sql:
+            kb = await ensure_base(sql, TENANT, "coast")
+        files = list(find_files([folder], leave_out=Path(env["STREAMLANE_DATA_DIR"])))
+        taken = [one async for some in take_in(services, kb, files) for one in some]
+        idents = [one.knowledge_id for one in taken if not isinstance(one, Exception)]
+        worker = start_streamlane(
+            "worker", "background", data_dir=Path(env["STREAMLANE_DATA_DIR"]), env=env, log=log
+        )
+        try:
+            await wait_until(ended, describe="some documents have ended", timeout=120)
+            with away(postgres_server):
+                await outage_is_over(time.monotonic())
+            await wait_until(all_ended, describe="all have ended", timeout=400, longest_pause=0.5)
+            assert worker.poll() is None
+        finally:
+            worker.terminate()
+            worker.wait(30)
+        assert await ended() == {ParseStatus.COMPLETED: DOCUMENTS, ParseStatus.FAILED: DOCUMENTS}
+        await expect_nothing_left(services.database)
+    expect_calm(log)
+
+
+async def expect_nothing_left(database: Database) -> None:
+    """A row for each document that could not be read, and neither slot nor span open."""
+    async with database.read() as sql:
+        dead = list(await sql.scalars(select(task_dead_letters.c.related_id)))
+        slots = await sql.scalar(text("SELECT count(*) FROM slots"))
+        spans = await sql.scalar(
+            text("SELECT count(*) FROM knowledge_processing_spans WHERE status IN ('pending', 'running')")
+        )
+    assert (len(dead), len(set(dead)), slots, spans) == (DOCUMENTS, DOCUMENTS, 0, 0)
+
+
+def expect_calm(log: Path) -> None:
+    """No outage is said twice, and no job is said to have failed for it."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    errors = Counter((line["component"], line["event"]) for line in lines if line["level"] == "error")
+    assert set(errors.values()) <= {1}, errors
+    assert "attempt failed" not in {line["event"] for line in lines}

@@ -79,6 +79,23 @@ async def test_an_outage_is_said_once_when_it_begins_and_once_when_it_is_over(
     assert len(events) == len(set(events)), events
 
 
+async def test_a_handler_whose_own_store_is_away_gets_another_chance_without_end(start: Start) -> None:
+    starts = list[str]()
+
+    async def work(job: Work, ctx: Context) -> None:
+        starts.append(ctx.id)
+        if len(starts) < 3:
+            raise StoreUnavailable("the database does not let us in")
+
+    pipeline = await start(on(Work, work))
+    with capture_logs() as said:
+        receipt = await pipeline.enqueue(Work(), max_retry=0, retention=60)
+        await pipeline.wait(receipt.id, timeout=10)
+    found = await pipeline.inspector.job(receipt.id)
+    assert (starts, found.job.retried) == ([receipt.id] * 3, 0)
+    assert [line["event"] for line in said if line["log_level"] == "warning"] == ["put off: a store is away"]
+
+
 @pytest.mark.parametrize(
     "method", ["claim", "settle", "promote", "reclaim", "renew", "heartbeat", "wait_for_work"]
 )

@@ -10,6 +10,7 @@ from contracts.wire import MAX_ERROR_BYTES
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline.broker import Delivery, Settlement
+from pipeline.errors import StoreUnavailable
 from pipeline.retry import RETRY_DELAYS, exponential, linear
 from pipeline.settle import settle, unknown
 
@@ -25,6 +26,7 @@ outcomes = st.one_of(
     st.builds(Skip, st.text()),
     st.builds(ValueError, st.text()),
     st.builds(BaseException),
+    st.builds(StoreUnavailable, st.text()),
 )
 times = st.integers(1, 2**45)
 
@@ -51,7 +53,7 @@ def test_a_settlement_keeps_what_the_job_is(job: Job, outcome: BaseException | N
     after = decided(job, outcome, now).job
     assert after is not None
     changed = {name for name in vars(job) if getattr(after, name) != getattr(job, name)}
-    assert changed <= {"retried", "last_error", "last_failed_at", "unknown_since"}
+    assert changed <= {"retried", "last_error", "last_failed_at", "unknown_since", "away_since"}
 
 
 @given(jobs, outcomes, times)

@@ -50,6 +50,7 @@ jobs = st.builds(
     crashes=counts,
     crashed_at=times,
     unknown_since=times,
+    away_since=times,
     died=counts,
     last_error=text,
     last_failed_at=times,

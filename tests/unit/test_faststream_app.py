@@ -325,7 +325,8 @@ def test_the_options_of_an_entry_are_all_described() -> None:
     full = Job(
         id="j", type="t", queue="default", data="{}", deadline=1, retention_ms=1, payload_version=2, codec="zip",
         scopes=(Scope("tenant", "7"),), unique=Unique("k"), root_id="r", root_at=1, parent_id="p", trace="t",
-        enqueued_at=1, retried=1, crashes=1, crashed_at=1, unknown_since=1, died=1, last_error="e", last_failed_at=1,
+        enqueued_at=1, retried=1, crashes=1, crashed_at=1, unknown_since=1, away_since=1, died=1,
+        last_error="e", last_failed_at=1,
     )  # fmt: skip
     written = json.loads(encode_options(full))
     assert len(written) == len(fields(Job)) - 4

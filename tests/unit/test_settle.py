@@ -10,11 +10,18 @@ from contracts.states import TRANSITIONS, ArchiveReason, JobState
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline.broker import Delivery, Settlement
-from pipeline.settle import poison, settle, unknown
+from pipeline.errors import EnqueueFailed, StoreFull, StoreUnavailable
+from pipeline.settle import OUTAGE_MS, poison, settle, unknown
 
 NOW = 1_000_000
 JOB = Job(id="j", type="t", queue="default", data="{}", max_retry=3, retried=1)
 DELIVERY = Delivery("default", "j", "1", "me", {}, NOW)
+
+
+def not_enqueued(cause: StoreUnavailable) -> EnqueueFailed:
+    failed = EnqueueFailed("child", cause)
+    failed.__cause__ = cause
+    return failed
 
 
 def settled(outcome: BaseException | None, job: Job = JOB, **options: Any) -> Settlement:
@@ -57,6 +64,46 @@ def test_a_retry_asked_for_counts_as_a_failure() -> None:
 def test_a_snooze_counts_nothing() -> None:
     assert settled(Snooze(30)) == Settlement(DELIVERY, JobState.SCHEDULED, JOB, delay_ms=30_000)
     assert settled(Snooze(30), replace(JOB, retried=3)).state is JobState.SCHEDULED
+
+
+AWAY = StoreUnavailable("the database does not let us in")
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [AWAY, StoreFull("no room"), not_enqueued(AWAY), BaseExceptionGroup("two", [AWAY, StoreFull("no room")])],
+    ids=lambda outage: type(outage).__name__,
+)
+def test_that_a_store_is_away_uses_up_no_attempt(outage: BaseException) -> None:
+    last = replace(JOB, retried=3)
+    end = settled(outage, last)
+    assert end.state is JobState.RETRY
+    assert end.job == replace(last, last_error=end.error, last_failed_at=NOW, away_since=NOW)
+    assert 500 <= end.delay_ms <= 1000
+
+
+def test_a_store_that_stays_away_is_asked_less_and_less_often_and_counts_after_an_hour() -> None:
+    minute = settled(AWAY, replace(JOB, away_since=NOW - 60_000))
+    assert 15_000 <= minute.delay_ms <= 30_000
+    almost = settled(AWAY, replace(JOB, retried=3, away_since=NOW - OUTAGE_MS + 1))
+    assert (almost.state, almost.job and almost.job.retried) == (JobState.RETRY, 3)
+    hour = settled(AWAY, replace(JOB, retried=2, away_since=NOW - OUTAGE_MS))
+    assert hour.job is not None
+    assert (hour.state, hour.job.retried, hour.job.away_since) == (JobState.RETRY, 3, NOW - OUTAGE_MS)
+    assert settled(AWAY, hour.job).reason is ArchiveReason.EXHAUSTED
+
+
+@pytest.mark.parametrize("outcome", [Retry(after=1), Snooze(1), ValueError("no")], ids=repr)
+def test_a_handler_that_ended_otherwise_found_the_store_there(outcome: BaseException) -> None:
+    end = settled(outcome, replace(JOB, away_since=NOW - OUTAGE_MS))
+    assert end.job is not None
+    assert end.job.away_since == 0
+
+
+def test_what_failed_beside_an_outage_is_a_failure() -> None:
+    end = settled(BaseExceptionGroup("two", [AWAY, ValueError("no")]))
+    assert end.job is not None
+    assert (end.job.retried, end.job.away_since) == (2, 0)
 
 
 def test_cancel_and_skip_end_the_job_with_their_reason() -> None:
