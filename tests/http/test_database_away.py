@@ -38,7 +38,7 @@ async def test_every_endpoint_says_that_the_database_is_away_and_works_again_aft
     postgres_server.start()
     assert await ready(operator)
     for endpoint in sorted(GUARDED):
-        assert (await ask(operator, endpoint)).status_code in {200, 404, 409}
+        assert (await ask(operator, endpoint)).status_code < 500, endpoint
 
 
 async def test_every_page_says_that_the_database_is_away(client, token, postgres_server):
