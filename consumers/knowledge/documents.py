@@ -51,6 +51,7 @@ class SourceFile:
     file_size: int
     file_key: str
     kind: DocumentKind = DocumentKind.FILE
+    data_source_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,6 +368,7 @@ def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str
         "tenant_id": kb.tenant_id,
         "knowledge_base_id": kb.id,
         "source": file.source,
+        "data_source_id": file.data_source_id,
         "summary": "",
         "summary_method": "",
         "parsed_attempt": 0,

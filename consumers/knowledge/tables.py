@@ -104,6 +104,7 @@ class Knowledge(Row):
     __table_args__ = (
         UniqueConstraint("knowledge_base_id", "source", name="knowledges_source"),
         Index("knowledges_status", "parse_status", "updated_at"),
+        Index("knowledges_data_source", "data_source_id"),
         Index("knowledges_content", "knowledge_base_id", "file_hash"),
     )
 
@@ -111,7 +112,10 @@ class Knowledge(Row):
     tenant_id: Mapped[int]
     knowledge_base_id: Mapped[OfBase]
     kind: Mapped[DocumentKind] = mapped_column(server_default=DocumentKind.FILE.value)
-    source: Mapped[str]  # an absolute path, a URL, or what was sent by its content
+    source: Mapped[
+        str
+    ]  # an absolute path, a URL, what was sent by its content, or a data source and its name there
+    data_source_id: Mapped[str | None] = mapped_column(String(64))
     file_name: Mapped[str]
     file_type: Mapped[str] = mapped_column(String(32))
     file_hash: Mapped[Id]  # SHA-256 of the content

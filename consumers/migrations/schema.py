@@ -5,6 +5,7 @@ from typing import Final
 from consumers.knowledge import (
     tables,
     tables_graph,
+    tables_sources,
     tables_spans,
     tables_stages,
     tables_tasks,
@@ -16,6 +17,7 @@ from pipeline.store.tables import metadata as ledger
 TARGETS: Final = (ledger, tables.metadata)
 FAMILIES: Final = (
     tables_graph,
+    tables_sources,
     tables_spans,
     tables_stages,
     tables_tasks,
