@@ -4,6 +4,7 @@ from typing import Final
 
 from consumers.knowledge import (
     tables,
+    tables_faq,
     tables_graph,
     tables_sources,
     tables_spans,
@@ -16,6 +17,7 @@ from pipeline.store.tables import metadata as ledger
 
 TARGETS: Final = (ledger, tables.metadata)
 FAMILIES: Final = (
+    tables_faq,
     tables_graph,
     tables_sources,
     tables_spans,
