@@ -28,11 +28,12 @@ from consumers.knowledge.parsed import (
 )
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.passages import GAP, PASSAGES, Passages, first_line
+from consumers.knowledge.pending import switched_off
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.stages import stays
 from consumers.outbound import OutboundError
 from consumers.services import Services
-from contracts.knowledge import Stage
+from contracts.knowledge import SlotKind, Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
 from contracts.states import ArchiveReason
 from pipeline import Context, DeadLetter, Retry, Skip, on
@@ -48,10 +49,13 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
     """Read a document, cut it, embed it and store all of it at once. What cannot be read fails without retries."""
     services = ctx.services
     async with services.outbox.transaction(ctx.job) as session:
+        off = await switched_off(session, job.tenant_id, job.knowledge_base_id)
         begin = await begin_processing(session, job.knowledge_id, job.attempt)
     if not begin.proceed:
         ctx.log.info("nothing to do", reason=begin.value)
         return
+    if SlotKind.IMAGE in off:  # since its job was asked for
+        job = job.model_copy(update={"enable_multimodel": False})
     embedder = services.embedder_for(job.knowledge_id)
     try:
         document = await _document(job, services)

@@ -26,10 +26,11 @@ from consumers.knowledge.extraction import extract_graph
 from consumers.knowledge.graph import store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
 from consumers.knowledge.questioning import Source, generate_questions
+from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
-from consumers.knowledge.tables import Chunk
+from consumers.knowledge.tables import Chunk, KnowledgeBase
 from consumers.knowledge.tagging import SURE, Tag, match_tags
 from consumers.knowledge.tags import Pick, store_tags, tags_of
 from consumers.services import Services
@@ -181,7 +182,9 @@ async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
     """Give a document the tags of its base's own list that clearly fit. The document does not wait for this."""
     services = ctx.services
     async with services.database.read() as session:
-        listed = await tags_of(session, job.knowledge_base_id)
+        kb = await session.get(KnowledgeBase, job.knowledge_base_id)
+        wanted = kb is not None and KnowledgeBaseSettings.model_validate(kb.settings).auto_tag
+        listed = await tags_of(session, job.knowledge_base_id) if wanted else []
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
     if not listed or not chunks:
         ctx.log.info("nothing to do", tags=len(listed), chunks=len(chunks))

@@ -53,12 +53,27 @@ class StoredDocuments:
             moved = await overseeing.whereabouts(sql, [found[0][0]])
             number, nodes = await overseeing.told(sql, document_id, attempt)
             warnings, chunks = await overseeing.remarks(sql, document_id)
+            questions, tags = await overseeing.made_of(sql, document_id)
         (row,) = await self._rows(found, moved)
         parts = tuple(
             Part(node.name, node.status.value, depth, node.started_at, node.finished_at)
             for node, depth in nodes[:LONGEST_STORY]
         )
-        return Story(row, number, found[0][0].attempt, parts, warnings, chunks)
+        document = found[0][0]
+        return Story(
+            document=row,
+            attempt=number,
+            attempts=document.attempt,
+            parts=parts,
+            warnings=warnings,
+            chunks=chunks,
+            questions=questions,
+            tags=tags,
+            summary=document.summary,
+            summary_status=document.summary_status.value,
+            summary_method=document.summary_method,
+            language=document.language,
+        )
 
     async def spans(
         self, document_id: str, tenant_id: int | None = None, attempt: int | None = None
@@ -104,6 +119,8 @@ def _row(document: Knowledge, base: str, stage: str, moved_at: int) -> DocumentR
         size=document.file_size,
         created_at=document.created_at,
         moved_at=moved_at,
+        kind=document.kind.value,
+        type=document.file_type,
         stage=stage,
         error=document.error_message,
     )

@@ -9,7 +9,7 @@ from consumers.knowledge import ids
 from consumers.knowledge.bounds import graphed
 from consumers.knowledge.contents import chunks_of
 from consumers.knowledge.documents import document
-from consumers.knowledge.pending import writes_wiki
+from consumers.knowledge.pending import switched_off
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.slots import Child, begin_finalizing
 from consumers.knowledge.tables import Chunk, KnowledgeBase
@@ -43,9 +43,9 @@ async def post_process(job: KnowledgePostProcess, ctx: Context[Services]) -> Non
     children = plan(job, chunks, settings.model_copy(update={"wiki": True}))
     left_out = graphed([chunk.text for chunk in chunks])[1] if settings.extract_graph else []
     async with services.outbox.transaction(ctx.job) as session:
-        # asked here: who switches a wiki on asks for all documents that were fanned out before
-        if not await writes_wiki(session, job.tenant_id, job.knowledge_base_id):
-            children = [child for child in children if child.slot is not SlotKind.WIKI]
+        # asked here: who switches a stage, switches it for all documents that were fanned out before
+        off = await switched_off(session, job.tenant_id, job.knowledge_base_id)
+        children = [child for child in children if child.slot not in off]
         done = await begin_finalizing(
             session, job.knowledge_id, job.attempt, children, warnings=[*found.warnings, *left_out]
         )

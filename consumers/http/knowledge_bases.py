@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.http.callers import PREFIX, AskedTenant, Ident, Reader, base_of, services_of, tenant_of, writer
-from consumers.knowledge import knowledge_bases
+from consumers.knowledge import knowledge_bases, switching
 from consumers.knowledge.settings import KnowledgeBaseSettings, checked
 from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tags import ensure_tags, tags_of
+from consumers.knowledge.tags import set_tags, tags_of
 from consumers.knowledge.tenants import is_alive
 from contracts.knowledge import ParseStatus
 from pipeline.http.audit import recorded
@@ -116,7 +116,7 @@ async def create(
             kb = await knowledge_bases.create_base(sql, tenant, new.name, settings)
             if kb is None:
                 raise _taken(new.name)
-            await ensure_tags(sql, kb.id, {tag.name: tag.description for tag in new.tags})
+            await set_tags(sql, kb.id, {tag.name: tag.description for tag in new.tags})
             shown = await _detail(sql, kb)
         entry.details["id"] = kb.id
     return shown
@@ -154,20 +154,21 @@ async def change(
 ) -> KnowledgeBaseDetail:
     """Change a base. A stage that is switched on does what comes; for one that is switched off nothing waits any longer."""
     services = services_of(request)
-    kb = await base_of(services, who, id)
-    async with (
-        recorded(Call.of(request, who), "knowledge.base_changed", ("knowledge_base", id)),
-        services.outbox.transaction() as sql,
-    ):
-        kb = await knowledge_bases.keep_base(sql, id) or _gone(id)
-        if asked.name and not await knowledge_bases.rename(sql, kb, asked.name):
-            raise _taken(asked.name)
-        if asked.settings:
-            await knowledge_bases.change_settings(sql, kb, **checked(asked.settings, kb.settings))
-        if asked.tags is not None:
-            await ensure_tags(sql, kb.id, {tag.name: tag.description for tag in asked.tags})
-        await sql.refresh(kb)
-        return await _detail(sql, kb)
+    await base_of(services, who, id)
+    stages: list[str] = []
+    async with recorded(Call.of(request, who), "knowledge.base_changed", ("knowledge_base", id)):
+        async with services.outbox.transaction() as sql:
+            kb = await knowledge_bases.keep_base(sql, id, alone=True) or _gone(id)
+            if asked.name and not await knowledge_bases.rename(sql, kb, asked.name):
+                raise _taken(asked.name)
+            if asked.settings:
+                stages = await switching.change(sql, kb, checked(asked.settings, kb.settings))
+            if asked.tags is not None:
+                await set_tags(sql, kb.id, {tag.name: tag.description for tag in asked.tags})
+        if stages:
+            await switching.release(services.outbox, id, stages)
+    async with services.database.read() as sql:
+        return await _detail(sql, await base_of(services, who, id))
 
 
 async def _detail(sql: AsyncSession, kb: KnowledgeBase) -> KnowledgeBaseDetail:

@@ -4,11 +4,12 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, entering, faq, knowledge_bases, tasks
+from consumers.http import asking, documents, entering, faq, knowledge_bases, tasks
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
     entering.router,
+    documents.router,
     asking.router,
     faq.router,
     tasks.router,

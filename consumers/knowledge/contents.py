@@ -183,6 +183,24 @@ async def chunks_of(
     return (await session.scalars(wanted.order_by(Chunk.kind.desc(), Chunk.position))).all()
 
 
+async def chunks_from(
+    session: AsyncSession,
+    knowledge_id: str,
+    attempt: int,
+    kind: ChunkKind | None,
+    after: tuple[ChunkKind, int] | None,
+    limit: int,
+) -> Sequence[Chunk]:
+    """Return some passages of an attempt in the order of `chunks_of`, those behind a kind and position."""
+    wanted = select(Chunk).where(Chunk.knowledge_id == knowledge_id, Chunk.attempt == attempt)
+    if kind is not None:
+        wanted = wanted.where(Chunk.kind == kind)
+    if after is not None:
+        last, position = after
+        wanted = wanted.where((Chunk.kind < last) | ((Chunk.kind == last) & (Chunk.position > position)))
+    return (await session.scalars(wanted.order_by(Chunk.kind.desc(), Chunk.position).limit(limit))).all()
+
+
 async def chunks_by_id(session: AsyncSession, chunk_ids: Sequence[str]) -> Mapping[str, Chunk]:
     """Return those of these passages that are there, by id."""
     found: dict[str, Chunk] = {}

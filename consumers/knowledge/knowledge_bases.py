@@ -60,10 +60,12 @@ async def rename(session: AsyncSession, kb: KnowledgeBase, name: str) -> bool:
     return True
 
 
-async def keep_base(session: AsyncSession, kb_id: str) -> KnowledgeBase | None:
-    """Return a base that lives, as does its tenant; whoever deletes one of them waits for the end of this transaction."""
+async def keep_base(session: AsyncSession, kb_id: str, *, alone: bool = False) -> KnowledgeBase | None:
+    """Return a base that lives, as does its tenant; whoever deletes one of them waits for the end of this transaction, and,
+    `alone`, whoever else changes something of the base.
+    """
     live = KnowledgeBase.id == kb_id, KnowledgeBase.deleted_at.is_(None)
-    query = select(KnowledgeBase).where(*live).with_for_update(read=True)
+    query = select(KnowledgeBase).where(*live).with_for_update(read=not alone)
     kb = (await session.scalars(query)).one_or_none()
     return kb if kb is not None and await is_alive(session, kb.tenant_id, keep=True) else None
 

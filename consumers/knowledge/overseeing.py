@@ -7,8 +7,9 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.fates import fates
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Question
 from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.tags import tags_on
 from consumers.knowledge.timeline import Node, timeline
 from contracts.knowledge import OPEN, ParseStatus, SpanKind, SpanStatus
 from pipeline.store import batches
@@ -100,3 +101,9 @@ async def remarks(session: AsyncSession, knowledge_id: str) -> tuple[tuple[str, 
     """Return what was left out of a document, and how many chunks it has."""
     fate = (await fates(session, [knowledge_id])).get(knowledge_id)
     return (fate.warnings, fate.chunks) if fate else ((), 0)
+
+
+async def made_of(session: AsyncSession, knowledge_id: str) -> tuple[int, tuple[tuple[str, float], ...]]:
+    """Return how many questions a document answers, and its tags with how sure they are."""
+    count = select(func.count()).select_from(Question).where(Question.knowledge_id == knowledge_id)
+    return await session.scalar(count) or 0, tuple(await tags_on(session, knowledge_id))

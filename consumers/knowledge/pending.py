@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tenants import is_alive
+from contracts.knowledge import SlotKind
 from pipeline.store.pending_ops import Lane, add, delete_key
 
 BASE: Final = "knowledge_base"
@@ -34,10 +35,23 @@ async def base_lives(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
 
 async def writes_wiki(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
     """Whether a base that lives has a wiki; whoever switches that waits for the end of this transaction."""
-    if not await base_lives(session, tenant_id, kb_id):
-        return False
+    return SlotKind.WIKI not in await switched_off(session, tenant_id, kb_id)
+
+
+async def switched_off(session: AsyncSession, tenant_id: int, kb_id: str) -> frozenset[SlotKind]:
+    """Return the stages that a base does not want; whoever switches one waits for the end of this transaction. A base that
+    does not live wants no wiki, and of the others what it wanted before.
+    """
+    lives = await base_lives(session, tenant_id, kb_id)
     settings = await session.scalar(select(KnowledgeBase.settings).where(KnowledgeBase.id == kb_id))
-    return KnowledgeBaseSettings.model_validate(settings).wiki
+    wants = KnowledgeBaseSettings.model_validate(settings or {})
+    on = {
+        SlotKind.IMAGE: wants.read_pictures,
+        SlotKind.QUESTION: wants.ask_questions,
+        SlotKind.GRAPH: wants.extract_graph,
+        SlotKind.WIKI: wants.wiki and lives,
+    }
+    return frozenset(kind for kind, wanted in on.items() if not wanted)
 
 
 async def add_if_active(

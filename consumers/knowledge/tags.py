@@ -11,7 +11,7 @@ from consumers.knowledge import ids
 from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_graph import KnowledgeTag, Tag
 from contracts.knowledge import KEEPS_RESULTS
-from pipeline.store import insert_new, upsert
+from pipeline.store import batches, insert_new, upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,15 @@ async def ensure_tags(session: AsyncSession, kb_id: str, tags: Mapping[str, str]
         [{"id": key, **row} for key, row in sorted(rows.items(), key=itemgetter(0))],
         replace=["description"],
     )
+
+
+async def set_tags(session: AsyncSession, kb_id: str, tags: Mapping[str, str]) -> None:
+    """Make these tags, as name → description, the list of a base: documents lose those that are no longer on it."""
+    named = {ids.tag(kb_id, name) for name in tags}
+    there = await session.scalars(select(Tag.id).where(Tag.knowledge_base_id == kb_id))
+    for some in batches(sorted(set(there) - named)):
+        await session.execute(delete(Tag).where(Tag.id.in_(some)))
+    await ensure_tags(session, kb_id, tags)
 
 
 async def tags_of(session: AsyncSession, kb_id: str, limit: int = 500) -> Sequence[Tag]:

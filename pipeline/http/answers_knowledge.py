@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from contracts.knowledge import DocumentEffect, ParseStatus, SpanKind, SpanStatus
+from contracts.knowledge import DocumentEffect, DocumentKind, ParseStatus, SpanKind, SpanStatus, SummaryStatus
 from pipeline.http.answers import Success
 
 Delivery = Literal["done", "pending"]
@@ -23,6 +23,8 @@ class Document(BaseModel):
     tenant_id: int
     name: str
     source: str
+    kind: DocumentKind
+    file_type: str
     parse_status: ParseStatus
     attempt: int
     file_size: int
@@ -34,11 +36,24 @@ class Document(BaseModel):
     stall_state: Literal["queued", "stalled"] | None = None
 
 
+class TagOn(BaseModel):
+    """A tag that a document was given, and how sure that is: 0 to 1."""
+
+    name: str
+    confidence: float
+
+
 class DocumentDetail(Document):
-    """One document, what was left out of it, and of how many chunks it is."""
+    """One document, what was left out of it, and what was made of it."""
 
     warnings: list[str]
     chunks: int
+    questions: int
+    tags: list[TagOn]
+    summary: str
+    summary_status: SummaryStatus
+    summary_method: str
+    language: str | None = None
 
 
 class DocumentList(BaseModel):

@@ -9,7 +9,9 @@ from contracts.knowledge import DocumentEffect, DocumentVerb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentRow:
-    """One document. Times are milliseconds, `size` bytes; `stall` is queued, stalled or nothing (facts 7.6)."""
+    """One document. Times are milliseconds, `size` bytes; `kind` is how it came in, `type` that of its file; `stall` is queued,
+    stalled or nothing (facts 7.6).
+    """
 
     id: str
     name: str
@@ -22,6 +24,8 @@ class DocumentRow:
     size: int
     created_at: int
     moved_at: int
+    kind: str = ""
+    type: str = ""
     stage: str = ""
     stall: str = ""
     error: str = ""
@@ -40,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One parse of a document."""
+    """One parse of a document, and what was made of it: tags with how sure they are, and how many questions it answers."""
 
     document: DocumentRow
     attempt: int
@@ -48,6 +52,12 @@ class Story:
     parts: tuple[Part, ...] = ()
     warnings: tuple[str, ...] = ()
     chunks: int = 0
+    questions: int = 0
+    tags: tuple[tuple[str, float], ...] = ()
+    summary: str = ""
+    summary_status: str = ""
+    summary_method: str = ""
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 
-from contracts.knowledge import OPEN, DocumentEffect, DocumentVerb, ParseStatus
+from contracts.knowledge import OPEN, DocumentEffect, DocumentVerb, ParseStatus, SummaryStatus
 from pipeline.http import answers_knowledge as answers
 from pipeline.http import lives
 from pipeline.http.admin import Cursor, PageSize, page_of
@@ -65,7 +65,15 @@ async def document(request: Request, who: Reader, id: Ident) -> answers.Document
     if story is None or who.tenant_id not in {None, story.document.tenant_id}:
         raise _unknown(id)
     return answers.DocumentDetail(
-        **_shown(story.document), warnings=list(story.warnings), chunks=story.chunks
+        **_shown(story.document),
+        warnings=list(story.warnings),
+        chunks=story.chunks,
+        questions=story.questions,
+        tags=[answers.TagOn(name=name, confidence=sure) for name, sure in story.tags],
+        summary=story.summary,
+        summary_status=SummaryStatus(story.summary_status),
+        summary_method=story.summary_method,
+        language=story.language,
     )
 
 
@@ -181,6 +189,8 @@ def _shown(row: DocumentRow) -> dict[str, object]:
         "tenant_id": row.tenant_id,
         "name": row.name,
         "source": row.source,
+        "kind": row.kind,
+        "file_type": row.type,
         "parse_status": row.status,
         "attempt": row.attempt,
         "file_size": row.size,

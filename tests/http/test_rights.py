@@ -51,6 +51,8 @@ ONE_TENANT = {
     ("GET", KNOWLEDGE): LOOK,
     ("GET", f"{KNOWLEDGE}/{{id}}"): LOOK,
     ("GET", f"{KNOWLEDGE}/{{id}}/spans"): LOOK,
+    ("GET", f"{KNOWLEDGE}/{{id}}/chunks"): LOOK,
+    ("GET", f"{KNOWLEDGE}/{{id}}/download"): LOOK,
     ("POST", f"{KNOWLEDGE}/{{id}}/cancel-parse"): WRITE,
     ("POST", f"{KNOWLEDGE}/{{id}}/reparse"): WRITE,
     ("DELETE", f"{KNOWLEDGE}/{{id}}"): WRITE,
