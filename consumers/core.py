@@ -12,11 +12,10 @@ from consumers.knowledge.bounds import embedded
 from consumers.knowledge.chunking import MAX_CHUNKS, TextChunk, TooManyChunks, split
 from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
 from consumers.knowledge.documents import begin_processing, fail
-from consumers.knowledge.embedding import Embedder
+from consumers.knowledge.embedding import Embedder, ModelUnavailable, TextRefused
 from consumers.knowledge.encodings import clean
 from consumers.knowledge.fetching import fetch_original
 from consumers.knowledge.files import FileMissing, file_key
-from consumers.knowledge.knowledge_bases import fix_embedding
 from consumers.knowledge.languages import detect
 from consumers.knowledge.parsed import (
     NO_TEXT,
@@ -29,6 +28,7 @@ from consumers.knowledge.parsed import (
 from consumers.knowledge.parsing import parse
 from consumers.knowledge.passages import GAP, PASSAGES, Passages, first_line
 from consumers.knowledge.pending import switched_off
+from consumers.knowledge.sides import hold
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.stages import stays
 from consumers.outbound import OutboundError
@@ -56,8 +56,9 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         return
     if SlotKind.IMAGE in off:  # since its job was asked for
         job = job.model_copy(update={"enable_multimodel": False})
-    embedder = services.embedder_for(job.knowledge_id)
     try:
+        side = await services.side(job.knowledge_base_id)
+        embedder = services.embedder_for(job.knowledge_id, side.embedder)
         document = await _document(job, services)
         note = {"characters": len(document.text), "pages": document.pages, "reused": document.reused}
         await _enter(job, ctx, Stage.CHUNKING, note)
@@ -72,35 +73,31 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
             title=document.title or job.file_name or "",
             language=job.language or document.language,
             warnings=(*document.warnings, *left_out),
-            model=embedder.model,
+            model=side.model,
+            generation=side.generation,
         )
         async with services.outbox.transaction(ctx.job) as session:
-            tied, _ = await fix_embedding(
-                session, job.knowledge_base_id, services.embedder.model, services.embedder.dimension
-            )
-            if tied != services.embedder.model:
-                raise Unprocessable(
-                    f"its knowledge base was embedded with {tied}, this worker has {services.embedder.model}:"
-                    " use that model, or another base"
-                )
+            await hold(session, side)
             stored = await store_parsed(session, services.search, job.knowledge_id, job.attempt, parsed)
     except OutboundError as problem:
         if problem.passing:
             raise Retry(getattr(problem, "retry_after", None), str(problem)) from problem
         await _give_up(job, ctx, Unprocessable(str(problem)))
-    except (UnreadableDocument, TooManyChunks, Unprocessable) as problem:
+    except HOPELESS as problem:
         await _give_up(job, ctx, problem)
     else:
         ctx.log.info("parsed", chunks=len(chunks), pictures=len(parsed.pictures), then=stored.value)
 
 
-async def _give_up(
-    job: DocumentProcess, ctx: Context[Services], problem: UnreadableDocument | TooManyChunks | Unprocessable
-) -> NoReturn:
-    """What no retry helps. Raises Skip."""
-    services = ctx.services
+HOPELESS: Final = (UnreadableDocument, TooManyChunks, ModelUnavailable, TextRefused, Unprocessable)
+"""What no retry helps."""
+
+
+async def _give_up(job: DocumentProcess, ctx: Context[Services], problem: Exception) -> NoReturn:
+    """End a document that is hopeless. Raises Skip."""
+    services, code = ctx.services, getattr(problem, "code", None)
     async with services.outbox.transaction(ctx.job) as session:
-        await fail(session, services.search, job.knowledge_id, job.attempt, str(problem), code=problem.code)
+        await fail(session, services.search, job.knowledge_id, job.attempt, str(problem), code=code)
     raise Skip(str(problem)) from problem
 
 

@@ -27,6 +27,7 @@ from consumers.knowledge.graph import store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
 from consumers.knowledge.questioning import Source, generate_questions
 from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.sides import Side, hold
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
@@ -51,15 +52,16 @@ Store = Callable[[AsyncSession], Awaitable[object]]
 async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
     """Read the words in one picture; the last one to end starts post-processing."""
     services = ctx.services
-    reading = await _reading(job, services)
+    side = await services.side(job.knowledge_base_id)
+    reading = await _reading(job, services, side)
 
     async def store(session: AsyncSession) -> None:
         await store_picture(session, services.search, job.knowledge_id, job.attempt, reading)
 
-    await _close(job, ctx, Stage.MULTIMODAL, f"multimodal.image[{job.image_index}]", store)
+    await _close(job, ctx, Stage.MULTIMODAL, f"multimodal.image[{job.image_index}]", store, side)
 
 
-async def _reading(job: ImageMultimodal, services: Services) -> Reading:
+async def _reading(job: ImageMultimodal, services: Services, side: Side) -> Reading:
     if reason := why_unread():
         return Reading(job.image_index, ImageStatus.SKIPPED, reason)
     stage, settings = (job.knowledge_id, "words", job.image_url), services.settings
@@ -76,11 +78,18 @@ async def _reading(job: ImageMultimodal, services: Services) -> Reading:
             return Reading(job.image_index, ImageStatus.FAILED, str(problem))
         await services.stages.keep(*stage, data=words.encode())
     pieces = split(words)
-    vectors = await services.embedder_for(job.knowledge_id).embed([piece.text for piece in pieces])
+    embedder = services.embedder_for(job.knowledge_id, side.embedder)
+    vectors = await embedder.embed([piece.text for piece in pieces])
     passages = [
         Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)
     ]
-    return Reading(job.image_index, ImageStatus.READ, words=passages, model=services.embedder.model)
+    return Reading(
+        job.image_index,
+        ImageStatus.READ,
+        words=passages,
+        model=side.model,
+        generation=side.generation,
+    )
 
 
 async def picture_lost(job: ImageMultimodal, letter: DeadLetter, services: Services) -> None:
@@ -101,6 +110,7 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
     async with services.database.read() as session:
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
     text, embedder = "\n\n".join(chunk.text for chunk in chunks), services.embedder_for(job.knowledge_id)
+    side = await services.side(job.knowledge_base_id)
     try:
         written = await summarise(text, embedder)
     except TooLittleText:
@@ -110,17 +120,24 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
             raise
         ctx.log.warning("falls back to the first words", exc_info=True)
         written = first_words(text)
-    (vector,) = await embedder.embed([written.text])
-    summary = Summary(text=written.text, method=written.method, vector=vector, model=embedder.model)
+    (vector,) = await side.embedder.embed([written.text])
+    summary = Summary(
+        text=written.text,
+        method=written.method,
+        vector=vector,
+        model=side.model,
+        generation=side.generation,
+    )
 
     async def store(session: AsyncSession) -> None:
         await store_summary(session, services.search, found, job.attempt, summary)
 
     if job.refresh:
         async with services.outbox.transaction(ctx.job) as session:
+            await hold(session, side)
             await store(session)
     else:
-        await _close(job, ctx, Stage.POSTPROCESS, "postprocess.summary", store)
+        await _close(job, ctx, Stage.POSTPROCESS, "postprocess.summary", store, side)
 
 
 async def summary_lost(job: SummaryGeneration, letter: DeadLetter, services: Services) -> None:
@@ -147,7 +164,8 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
         after=_passage(following) if following else None,
     )
     pairs = [(chunk, text) for chunk, texts in zip(chunks, written, strict=True) for text in texts]
-    vectors = await services.embedder_for(job.knowledge_id).embed([text for _, text in pairs])
+    side = await services.side(job.knowledge_base_id)
+    vectors = await services.embedder_for(job.knowledge_id, side.embedder).embed([text for _, text in pairs])
     asked = [
         Asked(chunk=chunk, text=text, vector=vector)
         for (chunk, text), vector in zip(pairs, vectors, strict=True)
@@ -155,10 +173,15 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
 
     async def store(session: AsyncSession) -> None:
         await store_questions(
-            session, services.search, asked, method=EXTRACTIVE, model=services.embedder.model
+            session,
+            services.search,
+            asked,
+            method=EXTRACTIVE,
+            model=side.model,
+            generation=side.generation,
         )
 
-    await _close(job, ctx, Stage.POSTPROCESS, f"postprocess.question.batch[{job.batch_index}]", store)
+    await _close(job, ctx, Stage.POSTPROCESS, f"postprocess.question.batch[{job.batch_index}]", store, side)
 
 
 async def extract_entities(job: ChunkExtract, ctx: Context[Services]) -> None:
@@ -220,11 +243,21 @@ def __getattr__(name: str) -> Any:
 
 
 async def _close(
-    job: DocumentPayload | ChunkExtract, ctx: Context[Services], stage: Stage, part: str, store: Store | None
+    job: DocumentPayload | ChunkExtract,
+    ctx: Context[Services],
+    stage: Stage,
+    part: str,
+    store: Store | None,
+    side: Side | None = None,
 ) -> None:
-    """Close the slot that has this job's id and, if it was open, store the result and the part's span with it."""
+    """Close the slot that has this job's id and, if it was open, store the result and the part's span with it.
+
+    What has vectors names the `side` that they were made for.
+    """
     knowledge_id = job.knowledge_id or ""
     async with ctx.services.outbox.transaction(ctx.job) as session:
+        if side is not None:
+            await hold(session, side)
         done = await finish_slot(session, ctx.id, knowledge_id, job.attempt)
         if done.ours and store is not None:
             await store(session)

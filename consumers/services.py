@@ -9,11 +9,13 @@ from typing import Final
 from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
 from consumers.knowledge import tasks
-from consumers.knowledge.embedding import Embedder, LocalEmbedder
+from consumers.knowledge.embedders import Embedders
+from consumers.knowledge.embedding import Embedder
 from consumers.knowledge.files import FileStore, files_of
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch
+from consumers.knowledge.sides import Side, side_of
 from consumers.knowledge.stages import KeptEmbedder, Stages
 from consumers.settings import share
 from pipeline import Database, Outbox, Pipeline, Settings
@@ -33,7 +35,7 @@ class Services:
     outbox: Outbox
     files: FileStore
     search: SearchStore
-    embedder: Embedder
+    embedders: Embedders
     stages: Stages
     reading: asyncio.Semaphore
     housekeeping: Housekeeping
@@ -43,9 +45,19 @@ class Services:
         """What a worker process does beside its jobs: send what the outbox still holds, and look for what got stuck."""
         return {"outbox": self._relay, "kept": self._prune, "sweeps": self.housekeeping.tick}
 
-    def embedder_for(self, knowledge_id: str) -> Embedder:
-        """Return an embedder that makes the vectors of a text of this document once only."""
-        return KeptEmbedder(self.stages, self.embedder, knowledge_id)
+    @property
+    def embedder(self) -> Embedder:
+        """Compares texts within this process; what is indexed is embedded by the `side` of its base."""
+        return self.embedders.local
+
+    async def side(self, kb_id: str) -> Side:
+        """Return the serving index of a base, with its embedder. Raises ModelUnavailable, StoreUnavailable."""
+        async with self.database.read() as session:
+            return await side_of(session, self.embedders, kb_id)
+
+    def embedder_for(self, knowledge_id: str, embedder: Embedder | None = None) -> Embedder:
+        """Return an embedder (by default that of this process) that makes vectors of a text of this document once only."""
+        return KeptEmbedder(self.stages, embedder or self.embedder, knowledge_id)
 
     async def _prune(self) -> float:
         await self.stages.prune()
@@ -67,10 +79,13 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
     database = await newest_database(pipeline.settings)
     search, files = search_of(database), files_of(pipeline.settings)
+    opened: list[Embedders] = []
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
     async def close() -> None:
+        for embedders in opened:
+            await embedders.close()
         await search.close()
         await database.close()
 
@@ -78,13 +93,14 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         await share(pipeline, database)
         await refuse_another(pipeline, database)
         settings = pipeline.settings
+        opened.append(embedders := Embedders(settings))
         yield Services(
             settings=settings,
             database=database,
             outbox=outbox,
             files=files,
             search=search,
-            embedder=LocalEmbedder(),
+            embedders=embedders,
             stages=Stages(database, files),
             reading=asyncio.Semaphore(settings.parser_concurrency),
             housekeeping=Housekeeping(pipeline, database, outbox, search),

@@ -29,6 +29,7 @@ _LOCAL: Final = (
     "files_",
     "outbound_",
     "source_folders",
+    "embedding_",
 )
 """Beginnings of the settings that each process is told where it starts: how to begin, and what users may reach from it."""
 
@@ -129,6 +130,18 @@ class Settings(BaseSettings):
     source_folders: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="folders, separated by commas, below which sources may read this machine"
     )
+    embedding_base_url: str | None = Field(
+        None,
+        description="service that embeds texts, as http://host:8000/v1; unset: the encoder in the package",
+    )
+    embedding_api_key: SecretStr | None = Field(None, description="key of that service")
+    embedding_model: str | None = Field(
+        None, max_length=255, description="model of new knowledge bases; unset: the encoder in the package"
+    )
+    embedding_dimension: int | None = Field(
+        None, ge=1, le=16_000, description="how many numbers the vectors of that model have"
+    )
+    embedding_timeout_s: float = Field(60.0, gt=0, le=3600, description="limit of one call of that service")
 
     housekeeping_enabled: bool = Field(
         True, description="look every five minutes for what got stuck; 0, false, off, no: do not"

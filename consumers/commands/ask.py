@@ -7,7 +7,7 @@ from rich.markup import escape
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
 from consumers.knowledge.answering import Answer, Passage
-from consumers.knowledge.asking import answer, find
+from consumers.knowledge.asking import answer, look
 from consumers.knowledge.knowledge_bases import find_base, list_bases
 from consumers.knowledge.tables import KnowledgeBase
 from pipeline.errors import ConfigurationError
@@ -17,10 +17,13 @@ async def search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
     """Print what is found; return the exit code."""
     async with session() as opened:
         kb = await base_named(opened, kb_name)
-        hits = await find(opened.services, kb, query, limit=limit)
+        found = await look(opened.services, kb.id, query, limit=limit)
+    hits = found.passages
     if as_json:
-        emit({"query": query, "kb": kb_name, "hits": [_described(hit) for hit in hits]})
+        told = {"notice": found.notice} if found.notice else {}
+        emit({"query": query, "kb": kb_name, "hits": [_described(hit) for hit in hits], **told})
         return OK
+    _tell(found.notice)
     for number, hit in enumerate(hits, 1):
         out.print(f"[bold]{number}. {escape(shown(hit.path))}[/bold]  {hit.score:.3f}")
         out.print(f"   {escape(shown(hit.text, 300))}")
@@ -41,6 +44,7 @@ async def ask(question: str, kb_name: str, as_json: bool) -> int:
                 "answer": said.text,
                 "method": said.method,
                 "citations": [{"path": c.path, "text": c.text} for c in said.citations],
+                **({"notice": said.notice} if said.notice else {}),
             }
         )
     else:
@@ -50,6 +54,7 @@ async def ask(question: str, kb_name: str, as_json: bool) -> int:
 
 def print_answer(said: Answer) -> None:
     """Print an answer and where each of its passages comes from."""
+    _tell(said.notice)
     out.print(escape(said.text))
     for number, citation in enumerate(said.citations, 1):
         out.print(f"  [{number}] {escape(shown(citation.path))}")
@@ -63,6 +68,11 @@ async def base_named(opened: Session, name: str) -> KnowledgeBase:
         known = ", ".join(base.name for base in await list_bases(sql, TENANT))
     hint = f"there are: {known}" if known else "there is none yet: `streamlane ingest PATH` makes one"
     raise ConfigurationError(f"no knowledge base {name!r}; {hint}")
+
+
+def _tell(notice: str) -> None:
+    if notice:
+        out.print(f"[yellow]{escape(shown(notice))}[/yellow]")
 
 
 def _described(hit: Passage) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from pipeline import Pipeline, Settings
 from pipeline.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from consumers.knowledge.embedding import Embedder
     from consumers.services import Services
 
 LOW_DISK_MB: Final = 500
@@ -100,13 +99,11 @@ def _absent(error: StoreUnavailable) -> Finding:
 async def _documents(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bool) -> list[Finding]:
     if KNOWLEDGE.absent:
         return [Finding("documents", True, "not read, searched or asked here", KNOWLEDGE.how)]
-    from consumers.knowledge.embedding import LocalEmbedder
-
     try:
         found = await _database(opened, pipeline, adopting=adopting)
     except StoreUnavailable as error:
         found = [Finding("database", False, str(error), LATER)]
-    return [*found, await _model(LocalEmbedder()), _pictures()]
+    return [*found, await _model(pipeline.settings), _pictures()]
 
 
 async def _database(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: bool) -> list[Finding]:
@@ -143,11 +140,20 @@ async def _outbox(services: "Services") -> Finding:
     return Finding("database", not late, said, "any running worker sends them" if late else "")
 
 
-async def _model(embedder: "Embedder") -> Finding:
-    (vector,) = await embedder.embed(["Is the encoder there?"])
-    return Finding(
-        "embeddings", len(vector) == embedder.dimension, f"{embedder.model}, {len(vector)} dimensions"
-    )
+async def _model(settings: Settings) -> Finding:
+    from consumers.knowledge.embedders import Embedders
+    from consumers.knowledge.embedding import EmbeddingError
+
+    embedders = Embedders(settings)
+    embedder = embedders.default
+    said = f"{embedder.model}, {embedder.dimension} dimensions"
+    try:
+        await embedder.embed(["Is the encoder there?"])
+    except EmbeddingError as problem:
+        return Finding("embeddings", False, f"{said}: {problem}", "new documents cannot be embedded")
+    finally:
+        await embedders.close()
+    return Finding("embeddings", True, said)
 
 
 def _pictures() -> Finding:

@@ -8,8 +8,10 @@ from typing import Any, Final
 from consumers.core import PHRASES
 from consumers.knowledge import faq, tasks
 from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
+from consumers.knowledge.embedding import ModelUnavailable, TextRefused
 from consumers.knowledge.files import FileMissing, file_key
-from consumers.knowledge.knowledge_bases import fix_embedding, is_there
+from consumers.knowledge.knowledge_bases import is_there
+from consumers.knowledge.sides import hold
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
 from contracts.tasks import TaskStatus
@@ -108,23 +110,22 @@ async def _write(
 ) -> dict[str, Any]:
     """Write some entries, or only count them, and move the task on with them. Raises _Ended, _Refused."""
     services, place = ctx.services, faq.Place(job.tenant_id, job.kb_id, job.task_id)
-    embedder = services.embedder
     async with services.database.read() as session:
         known = await faq.known_entries(session, [faq.entry_id(job.kb_id, one.question) for one in some])
-    vectors = {}
+    vectors, side = {}, None
     if not job.dry_run:  # before the transaction: nobody waits for the encoder
-        vectors = await faq.embed_forms(embedder, [_now(job, known, one) for one in some])
+        try:
+            side = await services.side(job.kb_id)
+            vectors = await faq.embed_forms(side.embedder, [_now(job, known, one) for one in some])
+        except (ModelUnavailable, TextRefused) as problem:
+            raise _Refused(str(problem)) from problem
     async with services.outbox.transaction(ctx.job) as session:
         if not await is_there(session, job.kb_id):
             raise _Refused("its knowledge base is gone")
-        if not job.dry_run:
-            model, _ = await fix_embedding(session, job.kb_id, embedder.model, embedder.dimension)
-            if model != embedder.model:
-                raise _Refused(
-                    f"its knowledge base was embedded with {model}, this worker has {embedder.model}"
-                )
+        if side is not None:
+            await hold(session, side)
             entries = [_now(job, known, one) for one in some]
-            await faq.write_entries(session, services.search, place, entries, vectors, embedder.model)
+            await faq.write_entries(session, services.search, place, entries, vectors, side)
         met = sum(faq.entry_id(job.kb_id, one.question) in known for one in some)
         told = {
             **done,

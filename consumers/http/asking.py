@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
 from consumers.knowledge.answering import Citation, Passage
-from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, find
+from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, look
 from pipeline.http.errors import Problem, documented
 
 router = APIRouter(
@@ -67,10 +67,11 @@ class Found(Source):
 
 
 class Hits(BaseModel):
-    """What was found, the best first."""
+    """What was found, the best first; a `notice` says what it was found without, such as vectors."""
 
     query: str
     hits: Sequence[Found]
+    notice: str | None = None
 
 
 class Said(BaseModel):
@@ -80,6 +81,7 @@ class Said(BaseModel):
     answer: str
     method: str
     citations: Sequence[Source]
+    notice: str | None = None
 
 
 @router.post("/search", response_model_exclude_none=True)
@@ -93,8 +95,9 @@ async def search(
     services = services_of(request)
     kb = await base_of(services, who, id)
     async with _turn(request):
-        hits = await find(services, kb, asked.query, limit=asked.limit)
-    return Hits(query=asked.query, hits=[Found(**_where(hit), score=round(hit.score, 4)) for hit in hits])
+        found = await look(services, kb.id, asked.query, limit=asked.limit)
+    hits = [Found(**_where(hit), score=round(hit.score, 4)) for hit in found.passages]
+    return Hits(query=asked.query, hits=hits, notice=found.notice or None)
 
 
 @router.post("/ask", response_model_exclude_none=True)
@@ -114,6 +117,7 @@ async def ask(
         answer=said.text,
         method=said.method,
         citations=[Source(**_where(one)) for one in said.citations],
+        notice=said.notice or None,
     )
 
 

@@ -72,6 +72,8 @@ class Answer:
     text: str
     citations: tuple[Citation, ...]
     method: str
+    notice: str = ""
+    """What a person is to know of how the passages were found."""
 
 
 class AnswerWriter(Protocol):

@@ -1,50 +1,72 @@
 """From a question to passages, and from passages to an answer that names them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from consumers.knowledge import faq
+from consumers.knowledge.aiming import Aim, aim_at
 from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
 from consumers.knowledge.fates import Named, named_of
 from consumers.knowledge.search import EntryKind, Hit
+from consumers.knowledge.sides import serves
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.wiki_showing import PageFound, pages_found
 from consumers.services import Services
+from pipeline.errors import StoreUnavailable
 
 MAX_QUERY_CHARS: Final = 2000
 NOISE: Final = 0.12
 """Fit below which a passage has nothing to do with a query; across languages what has can be as low as 0.14."""
 PASSAGES: Final = 8
 """How many passages an answer is composed from."""
+ROUNDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best passages; `notice` is a sentence for a person on what they were found without, or nothing."""
+
+    passages: list[Passage]
+    notice: str = ""
 
 
 async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int) -> list[Passage]:
     """Return the best passages of a base for any text, by words and by meaning, without those that share neither."""
+    return (await look(services, kb.id, query, limit=limit)).passages
+
+
+async def look(services: Services, kb_id: str, query: str, *, limit: int) -> Found:
+    """Return what `find` returns, and what there is to say of it. Raises StoreUnavailable.
+
+    The vector of the query and the index it is compared with are chosen together: where another index came to serve
+    meanwhile, all is done again on that one.
+    """
     query = query[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
-    (vector,) = await services.embedder.embed([query])
-    bases = [kb.id, faq.space(kb.id)]
-    hits = await services.search.search(bases, query, vector, model=services.embedder.model, limit=limit)
-    async with services.database.read() as session:
-        named = await named_of(session, [hit.knowledge_id for hit in hits])
-        pages = await pages_found(session, [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds])
-        ready = [hit for hit in hits if EntryKind.FAQ in hit.kinds]
-        named = {
-            **named,
-            **{
-                row.id: Named(f"faq: {row.question}", row.question)
-                for row, _ in await faq.answering(session, services.embedder, query, vector, ready)
-            },
-        }
-    return [
-        Passage(
-            (pages.get(hit.knowledge_id) or named[hit.knowledge_id]).path,
-            hit.text,
-            score,
-            _place(hit, named, pages),
-        )
-        for hit, score in _scored(query, hits)
-        if hit.knowledge_id in named or hit.knowledge_id in pages
-    ]
+    for _ in range(ROUNDS):
+        aim = await aim_at(services, kb_id, query)
+        hits = await aim.hits(services.search, [kb_id, faq.space(kb_id)], query, limit)
+        async with services.database.read() as session:
+            if aim.side is not None and not await serves(session, aim.side):
+                continue
+            named = await named_of(session, [hit.knowledge_id for hit in hits])
+            of_pages = [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds]
+            pages = await pages_found(session, of_pages)
+            ready = [hit for hit in hits if EntryKind.FAQ in hit.kinds]
+            for row, _ in await faq.answering(session, aim.embedder, query, aim.vector, ready):
+                named[row.id] = Named(f"faq: {row.question}", row.question)
+        passages = [
+            Passage(
+                (pages.get(hit.knowledge_id) or named[hit.knowledge_id]).path,
+                hit.text,
+                score,
+                _place(hit, named, pages),
+            )
+            for hit, score in _scored(query, hits, aim)
+            if hit.knowledge_id in named or hit.knowledge_id in pages
+        ]
+        return Found(passages, aim.notice)
+    raise StoreUnavailable(f"the index of knowledge base {kb_id} changes all the time: ask again")
 
 
 def _place(hit: Hit, named: Mapping[str, Named], pages: Mapping[str, PageFound]) -> Place:
@@ -56,14 +78,14 @@ def _place(hit: Hit, named: Mapping[str, Named], pages: Mapping[str, PageFound])
     return Place(hit.kb_id, named[hit.knowledge_id].title, hit.knowledge_id, hit.chunk_id, position)
 
 
-def _scored(query: str, hits: Sequence[Hit]) -> Iterator[tuple[Hit, float]]:
+def _scored(query: str, hits: Sequence[Hit], aim: Aim) -> Iterator[tuple[Hit, float]]:
     """How well each hit fits: its closeness and half the share of the query's words in it, within 0 to 1.
 
     The order is that of the index, which weighs more than these two; so none scores above the one before it.
     """
     lowest = 1.0
     for hit, share in zip(hits, coverage(query, [hit.text for hit in hits]), strict=True):
-        fit = hit.closeness + float(share) / 2
+        fit = aim.fit(hit.closeness) + float(share) / 2
         if fit >= NOISE:
             lowest = min(lowest, fit)
             yield hit, lowest
@@ -71,5 +93,6 @@ def _scored(query: str, hits: Sequence[Hit]) -> Iterator[tuple[Hit, float]]:
 
 async def answer(services: Services, kb: KnowledgeBase, question: str) -> Answer:
     """Answer a question from the passages of a base; an answer without citations says that nothing fits."""
-    passages = await find(services, kb, question, limit=PASSAGES)
-    return await ExtractiveWriter(services.embedder).compose(question, passages)
+    found = await look(services, kb.id, question, limit=PASSAGES)
+    said = await ExtractiveWriter(services.embedder).compose(question, found.passages)
+    return replace(said, notice=found.notice)

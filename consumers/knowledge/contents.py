@@ -46,7 +46,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """All that parsing found, in the order of the document. `model` made the vectors."""
+    """All that parsing found, in the order of the document. `model` made the vectors, of this `generation` of the index."""
 
     passages: Sequence[Passage]
     pictures: Sequence[Picture] = ()
@@ -54,6 +54,7 @@ class Parsed:
     language: str | None = None
     warnings: Sequence[str] = ()
     model: str = ""
+    generation: int = 0
     captions: bool = False
 
 
@@ -67,6 +68,7 @@ class Reading:
     words: Sequence[Passage] = ()
     captions: Sequence[Passage] = ()
     model: str = ""
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ async def store_parsed(
     if attempt > 1:
         await drop_contents(session, index, knowledge_id, before_attempt=attempt)
     place = _Place(row.tenant_id, row.knowledge_base_id, knowledge_id, attempt)
-    await _add_chunks(session, index, place, ChunkKind.TEXT, 0, parsed.passages, parsed.model)
+    await _add_chunks(session, index, place, ChunkKind.TEXT, 0, parsed.passages, parsed)
     await _add_images(session, place, parsed.pictures)
     spans = Attempt(session, knowledge_id, attempt)
     await spans.leave({"chunks": len(parsed.passages), "images": len(parsed.pictures)})
@@ -153,8 +155,8 @@ async def store_picture(
     )
     home = _Place(place.tenant_id, place.knowledge_base_id, knowledge_id, attempt)
     first = reading.position * PARTS_OF_IMAGE
-    await _add_chunks(session, index, home, ChunkKind.OCR, first, reading.words, reading.model)
-    await _add_chunks(session, index, home, ChunkKind.CAPTION, first, reading.captions, reading.model)
+    await _add_chunks(session, index, home, ChunkKind.OCR, first, reading.words, reading)
+    await _add_chunks(session, index, home, ChunkKind.CAPTION, first, reading.captions, reading)
 
 
 async def drop_contents(
@@ -236,7 +238,7 @@ async def _add_chunks(
     kind: ChunkKind,
     first: int,
     passages: Sequence[Passage],
-    model: str,
+    made: Parsed | Reading,
 ) -> None:
     placed = [
         (ids.chunk(place.knowledge_id, place.attempt, kind, position), position, passage)
@@ -267,7 +269,8 @@ async def _add_chunks(
             position=position,
             heading=" > ".join(passage.heading),
             vector=passage.vector,
-            model=model if passage.vector is not None else "",
+            model=made.model if passage.vector is not None else "",
+            generation=made.generation,
         )
         for chunk_id, position, passage in placed
     ]

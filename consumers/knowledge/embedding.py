@@ -13,7 +13,21 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import StreamlaneError
+
 Vectors = NDArray[np.float32]
+
+
+class EmbeddingError(StreamlaneError):
+    """Texts could not be embedded."""
+
+
+class ModelUnavailable(EmbeddingError):  # noqa: N818 - a state of the world
+    """Vectors are asked for that this process cannot make; the text says what would change that."""
+
+
+class TextRefused(EmbeddingError):  # noqa: N818 - named by what happened
+    """The model does not take these texts: the same would be refused again."""
 
 
 class Embedder(Protocol):

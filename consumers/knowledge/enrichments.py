@@ -21,6 +21,7 @@ class Summary:
     method: str
     vector: Vector | None = None
     model: str = ""
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ async def store_summary(
             text=summary.text,
             vector=summary.vector,
             model=summary.model,
+            generation=summary.generation,
         )
         await index.put(session, [entry])
 
@@ -70,7 +72,13 @@ async def fail_summary(session: AsyncSession, knowledge_id: str, attempt: int) -
 
 
 async def store_questions(
-    session: AsyncSession, index: SearchStore, asked: Sequence[Asked], *, method: str, model: str = ""
+    session: AsyncSession,
+    index: SearchStore,
+    asked: Sequence[Asked],
+    *,
+    method: str,
+    model: str = "",
+    generation: int = 0,
 ) -> None:
     """Store questions with their index entries, in the transaction that closed their slot."""
     counts: dict[str, int] = {}
@@ -101,6 +109,7 @@ async def store_questions(
                 chunk_id=chunk.id,
                 vector=one.vector,
                 model=model if one.vector is not None else "",
+                generation=generation,
             )
         )
     await insert_new(session, table_of(Question), rows)

@@ -16,6 +16,7 @@ from consumers.knowledge import ids
 from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.faq_reading import Written
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, SearchStore
+from consumers.knowledge.sides import Side
 from consumers.knowledge.tables import table_of
 from consumers.knowledge.tables_faq import FAQEntry
 from contracts.identity import derive_id
@@ -88,9 +89,11 @@ async def write_entries(
     place: Place,
     entries: Sequence[Written],
     vectors: Mapping[str, Vectors],
-    model: str,
+    side: Side,
 ) -> None:
-    """Write entries, replacing those of the same questions, and index them; `vectors` are by question, a row a form."""
+    """Write entries, replacing those of the same questions, and index them; `vectors`, of that `side`, are by question, a row a
+    form.
+    """
     now = now_ms()
     rows = {entry_id(place.kb_id, one.question): one for one in entries}
     values = [
@@ -119,7 +122,7 @@ async def write_entries(
             found
             for ident, one in rows.items()
             if one.enabled
-            for found in _indexed(place.kb_id, ident, one, vectors[one.question], model)
+            for found in _indexed(place.kb_id, ident, one, vectors[one.question], side)
         ],
     )
 
@@ -171,19 +174,21 @@ async def entry(session: AsyncSession, kb_id: str, ident: str) -> FAQEntry | Non
 
 
 async def answering(
-    session: AsyncSession, embedder: Embedder, query: str, vector: Any, hits: Sequence[Hit]
+    session: AsyncSession, embedder: Embedder | None, query: str, vector: Any, hits: Sequence[Hit]
 ) -> list[tuple[FAQEntry, Hit]]:
     """Return the entries that were found, best first, without those that say that this is not their question."""
     named = [hit.knowledge_id for hit in hits]
     rows = await session.scalars(select(FAQEntry).where(FAQEntry.id.in_(named)))
     found = {row.id: row for row in rows}
     refusing = [(row.id, form) for row in found.values() for form in row.negative_questions]
-    against = await embedder.embed([form for _, form in refusing]) if refusing else ()
+    against: Sequence[Any] = [None] * len(refusing)
+    if embedder is not None and refusing:
+        against = list(await embedder.embed([form for _, form in refusing]))
     asked = ids.normal(query)
     out = {
         ident
         for (ident, form), other in zip(refusing, against, strict=True)
-        if ids.normal(form) == asked or float(other @ vector) >= NOT_THIS
+        if ids.normal(form) == asked or (other is not None and float(other @ vector) >= NOT_THIS)
     }
     return [(found[hit.knowledge_id], hit) for hit in hits if hit.knowledge_id in found.keys() - out]
 
@@ -194,7 +199,7 @@ async def forget_base(session: AsyncSession, index: SearchStore, kb_id: str) -> 
     return await changed(session, delete(FAQEntry).where(FAQEntry.knowledge_base_id == kb_id))
 
 
-def _indexed(kb_id: str, ident: str, one: Written, vectors: Vectors, model: str) -> list[IndexEntry]:
+def _indexed(kb_id: str, ident: str, one: Written, vectors: Vectors, side: Side) -> list[IndexEntry]:
     answers = "\n".join(one.answers)
     return [
         IndexEntry(
@@ -208,7 +213,8 @@ def _indexed(kb_id: str, ident: str, one: Written, vectors: Vectors, model: str)
             position=place * APART,
             heading=form,
             vector=vector,
-            model=model,
+            model=side.model,
+            generation=side.generation,
         )
         for place, (form, vector) in enumerate(
             zip((one.question, *one.similar_questions), vectors, strict=True)

@@ -2,9 +2,12 @@
 
 from consumers.knowledge import faq
 from consumers.knowledge.answering import coverage
+from consumers.knowledge.aiming import aim_at
 from consumers.knowledge.asking import MAX_QUERY_CHARS, NOISE
+from consumers.knowledge.embedding import EmbeddingError
 from consumers.knowledge.faq_reading import Written
-from consumers.knowledge.knowledge_bases import fix_embedding, is_there
+from consumers.knowledge.knowledge_bases import is_there
+from consumers.knowledge.sides import held
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_faq import FAQEntry
 from consumers.services import Services
@@ -18,14 +21,13 @@ async def fitting(
     the share of its words.
     """
     query = query[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
-    embedder = services.embedder
-    (vector,) = await embedder.embed([query])
-    hits = await services.search.search([faq.space(kb.id)], query, vector, model=embedder.model, limit=limit)
+    aim = await aim_at(services, kb.id, query)
+    hits = await aim.hits(services.search, [faq.space(kb.id)], query, limit)
     async with services.database.read() as session:
-        found = await faq.answering(session, embedder, query, vector, hits)
+        found = await faq.answering(session, aim.embedder, query, aim.vector, hits)
     shares = coverage(query, [hit.heading for _, hit in found])
     fits = [
-        (row, min(1.0, hit.closeness + float(share) / 2))
+        (row, min(1.0, aim.fit(hit.closeness) + float(share) / 2))
         for (row, hit), share in zip(found, shares, strict=True)
     ]
     return sorted([one for one in fits if one[1] >= NOISE], key=lambda one: -one[1])
@@ -35,18 +37,18 @@ async def write_one(
     services: Services, kb: KnowledgeBase, said: Written, *, replaces: str | None = None
 ) -> None:
     """Write an entry, in the place of another one if told. Raises ConfigurationError where it cannot be embedded."""
-    embedder = services.embedder
-    vectors = await faq.embed_forms(embedder, [said])
+    try:
+        side = await services.side(kb.id)
+        vectors = await faq.embed_forms(side.embedder, [said])
+    except EmbeddingError as problem:
+        raise ConfigurationError(str(problem)) from problem
     place = faq.Place(kb.tenant_id, kb.id)
 
     async with services.outbox.transaction() as session:
         if not await is_there(session, kb.id):
             raise ConfigurationError(f"the knowledge base {kb.name!r} is gone")
-        model, _ = await fix_embedding(session, kb.id, embedder.model, embedder.dimension)
-        if model != embedder.model:
-            raise ConfigurationError(
-                f"{kb.name!r} was embedded with {model}, this process has {embedder.model}"
-            )
+        if not await held(session, side):
+            raise ConfigurationError(f"{kb.name!r} got another index just now: write it again")
         if replaces is not None:
             await faq.delete_entries(session, services.search, kb.id, [replaces])
-        await faq.write_entries(session, services.search, place, [said], vectors, model)
+        await faq.write_entries(session, services.search, place, [said], vectors, side)

@@ -43,6 +43,20 @@ class IndexEntry:
     heading: str = ""  # the headings above the chunk, outermost first
     vector: Vector | None = None  # of any length; None: found by words only
     model: str = ""  # that made the vector; required with one
+    generation: int = 0  # of the index that the vector belongs to: see `sides`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """An entry that has no vector of some generation yet; `digest` and `attempt` tell whether it still says the same."""
+
+    id: str
+    kind: EntryKind
+    chunk_id: str | None
+    heading: str
+    text: str
+    digest: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +80,7 @@ class SearchStore(Protocol):
     """An index of entries. Writing happens in the caller's transaction, so nothing is ever half indexed."""
 
     async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
-        """Add entries, replacing those of the same id."""
+        """Add entries, replacing those of the same id with their vectors of whatever generation."""
 
     async def drop(
         self,
@@ -81,6 +95,35 @@ class SearchStore(Protocol):
     async def drop_base(self, session: AsyncSession, kb_id: str) -> int:
         """Remove every entry of a knowledge base. Says how many."""
 
+    async def count(self, session: AsyncSession, kb_id: str, generation: int) -> int:
+        """How many vectors a generation of a base has."""
+
+    async def lacking(
+        self, session: AsyncSession, kb_id: str, generation: int, *, serving: int, after: str, limit: int
+    ) -> list[Lacking]:
+        """Entries by ascending id, those behind `after`, that have a vector of generation `serving` and none of this one."""
+
+    async def add(
+        self,
+        session: AsyncSession,
+        kb_id: str,
+        generation: int,
+        model: str,
+        entries: Sequence[Lacking],
+        vectors: Vector,
+    ) -> None:
+        """Add vectors, a row an entry, of a generation; those of entries that say something else by now are left out."""
+
+    async def drop_vectors(
+        self, session: AsyncSession, kb_id: str, *, kept: Collection[int], limit: int
+    ) -> int:
+        """Remove at most so many vectors of a base that are of none of the `kept` generations. Says how many."""
+
+    async def read(
+        self, session: AsyncSession, kb_id: str, generation: int, *, after: str, limit: int
+    ) -> list[IndexEntry]:
+        """Entries by ascending id, those behind `after`, with their vectors of this generation."""
+
     async def search(
         self,
         kb_ids: Sequence[str],
@@ -88,11 +131,12 @@ class SearchStore(Protocol):
         vector: Vector | None,
         *,
         model: str,
+        generation: int = 0,
         limit: int = 10,
     ) -> list[Hit]:
         """The best passages of some bases for any text whatever, at most 100; none for a text without a word.
 
-        Only vectors of the same model and length are compared; without one, words decide.
+        Only vectors of the same model, length and generation are compared; without one, words decide.
         """
 
     async def close(self) -> None:

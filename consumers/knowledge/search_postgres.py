@@ -12,11 +12,13 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+import numpy as np
 from sqlalchemy import ColumnElement, column, delete, table
 from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
+from consumers.knowledge.search_generations import SORTS, Generations
 from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, rank
 from consumers.knowledge.search_rows import (
     MAX_HITS,
@@ -39,7 +41,6 @@ MOST_POSITIONS: Final = 255
 """Of one term, as far as a tsvector counts."""
 SAMPLE: Final = 50_000
 """Entries of the bases looked at, for how many there are and how long they usually are."""
-_SORTS: Final = {EntryKind.QUESTION: 1, EntryKind.SUMMARY: 2, EntryKind.WIKI: 3}
 
 _entries = table("search_entries", *map(column, ("id", "kb_id", "knowledge_id", "attempt", "kind")))
 _vectors = table("search_vectors", column("id"))
@@ -53,9 +54,9 @@ _ADD = sql(
     " excluded.length, excluded.words)"
 )
 _ADD_VECTORS = sql(
-    "INSERT INTO search_vectors (id, kb_id, model, dimension, sort, vector) VALUES (:id, :kb_id, :model, :dimension,"
-    " :sort, CAST(CAST(:vector AS real[]) AS vector)) ON CONFLICT (id) DO UPDATE SET (kb_id, model, dimension, sort,"
-    " vector) = (excluded.kb_id, excluded.model, excluded.dimension, excluded.sort, excluded.vector)"
+    "INSERT INTO search_vectors (id, kb_id, generation, model, dimension, sort, vector) VALUES (:id, :kb_id, :generation,"
+    " :model, :dimension, :sort, CAST(CAST(:vector AS real[]) AS vector)) ON CONFLICT (id, generation) DO UPDATE SET (kb_id,"
+    " model, dimension, sort, vector) = (excluded.kb_id, excluded.model, excluded.dimension, excluded.sort, excluded.vector)"
 )
 _FREQUENCIES = sql(
     "SELECT asked.pattern, (SELECT count(*) FROM (SELECT 1 FROM search_entries WHERE words @@ CAST(asked.scoped AS tsquery)"
@@ -83,14 +84,24 @@ _BY_MEANING = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest, found.closeness"
     " FROM (VALUES (0), (1), (2), (3)) sorts (sort) CROSS JOIN LATERAL ("
     " SELECT id, -(vector <#> CAST(CAST(:sought AS real[]) AS vector)) AS closeness FROM search_vectors"
-    " WHERE kb_id = ANY(CAST(:kb_ids AS text[])) AND model = :model AND dimension = :dimension AND sort = sorts.sort"
+    " WHERE kb_id = ANY(CAST(:kb_ids AS text[])) AND generation = :generation AND model = :model AND dimension = :dimension"
+    " AND sort = sorts.sort"
     " ORDER BY closeness DESC, id LIMIT :depth"
     ") found JOIN search_entries entry ON entry.id = found.id ORDER BY found.closeness DESC, found.id"
 )
 
 
-class PostgresSearch:
+class PostgresSearch(Generations):
     """The `SearchStore` of one PostgreSQL database. It holds nothing of its own."""
+
+    # Locked, so that whoever is about to change the entry sees what is added here, and we what is changed there.
+    _add_vector = (
+        "INSERT INTO search_vectors (id, kb_id, generation, model, dimension, sort, vector) SELECT entry.id, :kb_id,"
+        " :generation, :model, :dimension, :sort, CAST(CAST(:vector AS real[]) AS vector) FROM (SELECT id FROM search_entries"
+        " WHERE id = :id AND kb_id = :kb_id AND digest = :digest AND attempt = :attempt FOR SHARE) entry"
+        " ON CONFLICT (id, generation) DO NOTHING"
+    )
+    _vector_column = "CAST(made.vector AS real[])"
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -99,7 +110,7 @@ class PostgresSearch:
         """The database is its owner's to close."""
 
     async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
-        """Add entries, replacing those of the same id. Raises ValueError for a vector that cannot be compared."""
+        """See `SearchStore`. Raises ValueError for a vector that cannot be compared."""
         latest = {entry.id: entry for entry in entries}
         if not latest:
             return
@@ -139,6 +150,7 @@ class PostgresSearch:
         vector: Vector | None,
         *,
         model: str,
+        generation: int = 0,
         limit: int = 10,
     ) -> list[Hit]:
         """The best passages of some bases for any text whatever, at most `MAX_HITS`.
@@ -154,7 +166,7 @@ class PostgresSearch:
             by_meaning: list[Candidate] = []
             if sought is not None:
                 asked = {"kb_ids": list(kb_ids), "model": model, "dimension": len(sought)}
-                asked |= {"sought": sought.tolist(), "depth": RANK_DEPTH}
+                asked |= {"generation": generation, "sought": sought.tolist(), "depth": RANK_DEPTH}
                 by_meaning = candidates(await session.execute(_BY_MEANING, asked))
             by_words = await _by_words(session, kb_ids, patterns)
             # Twice as many as asked for, because a passage may show one that comes later.
@@ -163,6 +175,17 @@ class PostgresSearch:
             places = await session.execute(PLACES, {"chunk_ids": chunk_ids})
             summaries = await session.execute(SUMMARIES, {"knowledge_ids": documents})
             return hits(ranked, places, summaries, limit)
+
+    def _written(self, vector: Vector) -> list[float]:
+        return [float(number) for number in vector]
+
+    def _read_vector(self, stored: Any) -> Vector:
+        return np.asarray(stored, np.float32)
+
+    async def _note(
+        self, session: AsyncSession, kb_id: str, generations: Sequence[int], *, put: bool
+    ) -> None:
+        """Nothing is kept in memory that would have to know."""
 
 
 async def _by_words(session: AsyncSession, kb_ids: Sequence[str], terms: Sequence[str]) -> list[Candidate]:
@@ -211,7 +234,12 @@ def _rows(entries: Sequence[IndexEntry]) -> tuple[list[dict[str, Any]], list[dic
             }
         )
         if vector is not None:
-            place = {"id": entry.id, "kb_id": entry.kb_id, "sort": _SORTS.get(entry.kind, 0)}
+            place = {
+                "id": entry.id,
+                "kb_id": entry.kb_id,
+                "sort": SORTS.get(entry.kind, 0),
+                "generation": entry.generation,
+            }
             vectors.append({**place, "model": model, "dimension": dimension, "vector": vector.tolist()})
     return rows, vectors
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
+import numpy as np
 from sqlalchemy import (
     URL,
     ColumnElement,
@@ -20,6 +21,7 @@ from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.search import EntryKind, Hit, IndexEntry, Vector
+from consumers.knowledge.search_generations import SORTS, Generations
 from consumers.knowledge.search_ranking import HEARSAY, RANK_DEPTH, Candidate, rank
 from consumers.knowledge.search_rows import (
     MAX_HITS,
@@ -40,20 +42,26 @@ from pipeline.store.sqlite import BUSY_S, READERS, prepare_connections, sqlite_u
 
 _entries = table("search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind")))
 _words = table("search_words", column("rowid"))
+_vectors = table("search_vectors", *map(column, ("id", "kb_id", "generation")))
 
 _ADD = sql(
-    "INSERT INTO search_entries (id, kb_id, knowledge_id, attempt, kind, chunk_id, position, heading, text, digest,"
-    " model, dimension, vector) VALUES (:id, :kb_id, :knowledge_id, :attempt, :kind, :chunk_id, :position, :heading, :text,"
-    " :digest, :model, :dimension, :vector)"
+    "INSERT INTO search_entries (id, kb_id, knowledge_id, attempt, kind, chunk_id, position, heading, text, digest)"
+    " VALUES (:id, :kb_id, :knowledge_id, :attempt, :kind, :chunk_id, :position, :heading, :text, :digest)"
+)
+_ADD_VECTORS = sql(
+    "INSERT INTO search_vectors (id, kb_id, generation, model, dimension, sort, vector)"
+    " VALUES (:id, :kb_id, :generation, :model, :dimension, :sort, :vector)"
 )
 _ADD_WORDS = sql(
     "INSERT INTO search_words (rowid, base, words) SELECT seq, :base, :words FROM search_entries WHERE id = :id"
 )
 _COUNT_PUT = sql(
-    "INSERT INTO search_versions (kb_id, puts) VALUES (:kb_id, 1) ON CONFLICT (kb_id) DO UPDATE SET puts = puts + 1"
+    "INSERT INTO search_versions (kb_id, generation, puts) VALUES (:kb_id, :generation, 1)"
+    " ON CONFLICT (kb_id, generation) DO UPDATE SET puts = puts + 1"
 )
 _COUNT_DROP = sql(
-    "INSERT INTO search_versions (kb_id, drops) VALUES (:kb_id, 1) ON CONFLICT (kb_id) DO UPDATE SET drops = drops + 1"
+    "INSERT INTO search_versions (kb_id, generation, drops) VALUES (:kb_id, :generation, 1)"
+    " ON CONFLICT (kb_id, generation) DO UPDATE SET drops = drops + 1"
 )
 _FREQUENCIES = sql(
     "SELECT json_extract(asked.value, '$[0]') AS pattern, (SELECT coalesce(sum(doc), 0) FROM search_vocabulary"
@@ -68,16 +76,24 @@ _BY_WORDS = sql(
 _BY_SEQS = sql(
     "SELECT entry.knowledge_id, entry.chunk_id, entry.kind, entry.digest,"
     " json_extract(found.value, '$[0]') AS closeness FROM json_each(:near) found"
-    " CROSS JOIN search_entries entry ON entry.seq = json_extract(found.value, '$[1]') ORDER BY found.key"
+    " CROSS JOIN search_vectors made ON made.seq = json_extract(found.value, '$[1]')"
+    " CROSS JOIN search_entries entry ON entry.id = made.id ORDER BY found.key"
 )
 
 
-class SqliteSearch:
+class SqliteSearch(Generations):
     """The `SearchStore` of one SQLite database. Its memory is bounded by `budget_bytes` of vectors.
 
     A search is one visit to a thread with a connection of its own: a dozen small statements sent one by one
     through the event loop would take longer than they run.
     """
+
+    _add_vector = (
+        "INSERT INTO search_vectors (id, kb_id, generation, model, dimension, sort, vector) SELECT id, kb_id, :generation,"
+        " :model, :dimension, :sort, :vector FROM search_entries WHERE id = :id AND kb_id = :kb_id AND digest = :digest"
+        " AND attempt = :attempt ON CONFLICT (id, generation) DO NOTHING"
+    )
+    _vector_column = "made.vector"
 
     def __init__(self, url: str | URL, *, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._url = sqlite_url(url)
@@ -90,7 +106,7 @@ class SqliteSearch:
         await asyncio.to_thread(self._engine.dispose)
 
     async def put(self, session: AsyncSession, entries: Sequence[IndexEntry]) -> None:
-        """Add entries, replacing those of the same id. Raises ValueError for a vector that cannot be compared."""
+        """See `SearchStore`. Raises ValueError for a vector that cannot be compared."""
         latest = {entry.id: entry for entry in entries}
         for ids in batches(list(latest)):
             await _remove(session, _entries.c.id.in_(ids))
@@ -99,7 +115,10 @@ class SqliteSearch:
             await session.execute(_ADD, rows)
             if own := [row for row in rows if row["kind"] not in HEARSAY]:
                 await session.execute(_ADD_WORDS, own)
-            await session.execute(_COUNT_PUT, [{"kb_id": kb_id} for kb_id in {row["kb_id"] for row in rows}])
+            if vectors := [row for row in rows if row["vector"] is not None]:
+                await session.execute(_ADD_VECTORS, vectors)
+                changed = {(row["kb_id"], row["generation"]) for row in vectors}
+                await session.execute(_COUNT_PUT, [_version(*one) for one in changed])
 
     async def drop(
         self,
@@ -128,6 +147,7 @@ class SqliteSearch:
         vector: Vector | None,
         *,
         model: str,
+        generation: int = 0,
         limit: int = 10,
     ) -> list[Hit]:
         """The best passages of some bases for any text whatever, at most `MAX_HITS`.
@@ -140,16 +160,21 @@ class SqliteSearch:
         if not (kb_ids and patterns and limit):
             return []
         return await asyncio.to_thread(
-            self._search, list(dict.fromkeys(kb_ids)), patterns, sought, model, limit
+            self._search, list(dict.fromkeys(kb_ids)), patterns, sought, (model, generation), limit
         )
 
     def _search(
-        self, kb_ids: list[str], patterns: list[str], sought: Vector | None, model: str, limit: int
+        self,
+        kb_ids: list[str],
+        patterns: list[str],
+        sought: Vector | None,
+        index: tuple[str, int],
+        limit: int,
     ) -> list[Hit]:
         with store_errors(self._url), self._engine.connect() as connection:
             by_meaning: list[Candidate] = []
             if sought is not None:
-                spaces = [Space(kb_id, model, len(sought)) for kb_id in kb_ids]
+                spaces = [Space(kb_id, *index, len(sought)) for kb_id in kb_ids]
                 near = [
                     one
                     for space in spaces
@@ -163,6 +188,18 @@ class SqliteSearch:
             chunk_ids, documents = wanted(ranked)
             places = connection.execute(PLACES, {"chunk_ids": chunk_ids})
             return hits(ranked, places, connection.execute(SUMMARIES, {"knowledge_ids": documents}), limit)
+
+    def _written(self, vector: Vector) -> bytes:
+        return vector.astype("<f4").tobytes()
+
+    def _read_vector(self, stored: Any) -> Vector:
+        return np.frombuffer(stored, "<f4").astype(np.float32)
+
+    async def _note(
+        self, session: AsyncSession, kb_id: str, generations: Sequence[int], *, put: bool
+    ) -> None:
+        changed = [_version(kb_id, generation) for generation in generations]
+        await session.execute(_COUNT_PUT if put else _COUNT_DROP, changed)
 
 
 def _by_words(connection: Connection, kb_ids: Sequence[str], patterns: Sequence[str]) -> list[Candidate]:
@@ -184,13 +221,14 @@ def _range(pattern: str) -> tuple[str, str]:
 
 async def _remove(session: AsyncSession, *conditions: ColumnElement[bool]) -> int:
     """Delete entries and their words, and let every cache of their bases know."""
-    bases = (await session.execute(select(_entries.c.kb_id).where(*conditions).distinct())).scalars().all()
-    if not bases:
-        return 0
-    gone = select(_entries.c.seq).where(*conditions)
-    await session.execute(delete(_words).where(_words.c.rowid.in_(gone)))
+    gone = _vectors.c.id.in_(select(_entries.c.id).where(*conditions))
+    indexes = select(_vectors.c.kb_id, _vectors.c.generation).where(gone).distinct()
+    if changed := [_version(*index) for index in (await session.execute(indexes)).all()]:
+        await session.execute(delete(_vectors).where(gone))
+        await session.execute(_COUNT_DROP, changed)
+    words = select(_entries.c.seq).where(*conditions)
+    await session.execute(delete(_words).where(_words.c.rowid.in_(words)))
     removed = await session.execute(delete(_entries).where(*conditions))
-    await session.execute(_COUNT_DROP, [{"kb_id": kb_id} for kb_id in bases])
     return cast("CursorResult[Any]", removed).rowcount
 
 
@@ -198,4 +236,9 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
     row = row_of(entry)
     vector, words = row.pop("unit"), " ".join(row.pop("terms"))
     blob = None if vector is None else vector.astype("<f4").tobytes()
-    return {**row, "vector": blob, "base": token(entry.kb_id), "words": words}
+    place = {"sort": SORTS.get(entry.kind, 0), "generation": entry.generation}
+    return {**row, **place, "vector": blob, "base": token(entry.kb_id), "words": words}
+
+
+def _version(kb_id: str, generation: int) -> dict[str, Any]:
+    return {"kb_id": kb_id, "generation": generation}

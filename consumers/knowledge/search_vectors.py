@@ -1,7 +1,7 @@
 """The vectors of a base in memory, exact and always as new as the transaction that asks.
 
 SQLite finds no neighbours, and twenty thousand vectors are compared in two milliseconds once they are in memory.
-Other processes write meanwhile, so every look first reads the version of the base: `puts` moved on means rows
+Other processes write meanwhile, so every look first reads the version of the index: `puts` moved on means rows
 behind the last known `seq`, `drops` moved on means that some rows are gone.
 """
 
@@ -20,24 +20,19 @@ from consumers.knowledge.search import Vector
 DEFAULT_BUDGET_BYTES = 256 * 1024 * 1024
 PAGE_ROWS = 4096
 
-_VERSION = text("SELECT puts, drops FROM search_versions WHERE kb_id = :kb_id")
-_COUNT = text(
-    "SELECT count(*) FROM search_entries WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension"
-)
-_SEQS = text(
-    "SELECT seq FROM search_entries WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension"
-)
-_PAGE = text(
-    "SELECT seq, CASE kind WHEN 'question' THEN 1 WHEN 'summary' THEN 2 WHEN 'wiki' THEN 3 ELSE 0 END, vector FROM search_entries"
-    " WHERE kb_id = :kb_id AND model = :model AND dimension = :dimension AND seq > :after ORDER BY seq LIMIT :rows"
-)
+_VERSION = text("SELECT puts, drops FROM search_versions WHERE kb_id = :kb_id AND generation = :generation")
+_SPACE = "FROM search_vectors WHERE kb_id = :kb_id AND generation = :generation AND model = :model AND dimension = :dimension"
+_COUNT = text(f"SELECT count(*) {_SPACE}")
+_SEQS = text(f"SELECT seq {_SPACE}")
+_PAGE = text(f"SELECT seq, sort, vector {_SPACE} AND seq > :after ORDER BY seq LIMIT :rows")
 
 
 class Space(NamedTuple):
-    """Vectors that may be compared: of one base, one model and one length."""
+    """Vectors that may be compared: of one base and generation of its index, one model and one length."""
 
     kb_id: str
     model: str
+    generation: int
     dimension: int
 
 
@@ -78,7 +73,7 @@ class VectorCache:
         return [one for found in best.values() for one in found]
 
     def _blocks(self, connection: Connection, space: Space) -> Iterator[Block]:
-        version = connection.execute(_VERSION, {"kb_id": space.kb_id}).one_or_none()
+        version = connection.execute(_VERSION, space._asdict()).one_or_none()
         if version is None:
             return
         # One loads at a time; whoever waited finds it loaded.

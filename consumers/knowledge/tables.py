@@ -66,7 +66,7 @@ def table_of(row: type[Row]) -> Table:
 
 
 class KnowledgeBase(Row):
-    """A set of documents that are searched together. Its vectors all come from one model, fixed by the first."""
+    """A set of documents that are searched together. The vectors that serve all come from one model, fixed by the first."""
 
     __tablename__ = "knowledge_bases"
     __table_args__ = (
@@ -81,6 +81,10 @@ class KnowledgeBase(Row):
     settings: Mapped[dict[str, Any]]
     embedding_model: Mapped[str | None] = mapped_column(String(255))
     embedding_dimension: Mapped[int | None]
+    index_generation: Mapped[int] = mapped_column(server_default="0")  # of the vectors that serve
+    index_generations: Mapped[int] = mapped_column(
+        server_default="0"
+    )  # numbers given to generations until now
     created_at: Mapped[int]
     updated_at: Mapped[int]
     deleted_at: Mapped[int | None]

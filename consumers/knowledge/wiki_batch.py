@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.pending import base_lives
 from consumers.knowledge.settings import WikiLimits
+from consumers.knowledge.sides import Side, held
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge
@@ -87,6 +88,8 @@ class Batch:
     failed: dict[str, str] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     """Documents whose pages somebody else holds: they are given back."""
+    side: Side | None = None
+    """The index that the pages were embedded for."""
 
     @property
     def kb_id(self) -> str:
@@ -210,7 +213,8 @@ class Batch:
         """Give what is written anew the links that are sure already, and a vector; all others come at the end."""
         services = self.ctx.services
         new = [plan for plan in plans if plan.rewritten and plan.draft is not None]
-        vectors = await services.embedder.embed([words_of(plan.draft) for plan in new if plan.draft])
+        self.side = await services.side(self.kb_id)
+        vectors = await self.side.embedder.embed([words_of(plan.draft) for plan in new if plan.draft])
         titles = Titles(await self._targets(new))
         placed = {plan.slug: plan for plan in plans}
         for plan, vector in zip(new, vectors, strict=True):
@@ -226,7 +230,12 @@ class Batch:
                     language=draft.language,
                 )
                 placed[plan.slug] = replace(
-                    plan, body=body, method=self.writer.method, vector=vector, model=services.embedder.model
+                    plan,
+                    body=body,
+                    method=self.writer.method,
+                    vector=vector,
+                    model=self.side.model,
+                    generation=self.side.generation,
                 )
         return list(placed.values())
 
@@ -250,6 +259,8 @@ class Batch:
             if not await base_lives(session, job.tenant_id, self.kb_id):
                 await delete_lane(session, ingest_lane(self.kb_id))
                 return
+            if self.side is not None and not await held(session, self.side):
+                raise Moved(self.kb_id)
             done = [self.mapped[one.knowledge_id] for one in self.due if one.knowledge_id in self._counted()]
             await self._confirm(session, done)
             await store_pages(session, services.search, self.kb_id, plans)

@@ -59,6 +59,7 @@ class Plan:
     method: str = ""
     vector: Vector | None = None
     model: str = ""
+    generation: int = 0
 
     @property
     def rewritten(self) -> bool:
@@ -221,6 +222,7 @@ async def _store(session: AsyncSession, index: SearchStore, kb_id: str, plan: Pl
             text=words_of(draft),
             vector=plan.vector,
             model=plan.model,
+            generation=plan.generation,
         )
         await index.put(session, [entry])
 

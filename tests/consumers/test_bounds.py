@@ -63,7 +63,8 @@ async def test_a_long_table_is_found_by_all_its_words_and_says_what_it_did_not_g
     ]
     with closing(sqlite3.connect(tmp_path / "data" / "streamlane.db")) as sql:
         entries = sql.execute(
-            "SELECT count(*), count(vector) FROM search_entries WHERE kind = 'text'"
+            "SELECT count(*), count(vector) FROM search_entries e LEFT JOIN search_vectors v ON v.id = e.id"
+            " WHERE kind = 'text'"
         ).fetchone()
         words = sql.execute("SELECT count(*) FROM search_words WHERE words MATCH 'customer199'").fetchone()
         graph = sql.execute("SELECT count(DISTINCT chunk_id) FROM entity_mentions").fetchone()

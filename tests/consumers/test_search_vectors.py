@@ -73,7 +73,7 @@ async def test_only_what_is_new_is_loaded(index):
     # A vector changed behind the index's back shows what is read again: nothing that was known.
     async with index.database.transaction() as session:
         connection = await session.connection()
-        await connection.exec_driver_sql("UPDATE search_entries SET vector = zeroblob(16)")
+        await connection.exec_driver_sql("UPDATE search_vectors SET vector = zeroblob(16)")
     await index.put(entry("new/1", "", turned(5.5)))
     assert (await index.found(ANY_WORD, turned(5)))[:2] == ["d5/1", "new/1"]
 
@@ -126,7 +126,7 @@ async def test_any_mix_of_writes_is_found_exactly_by_every_searcher(index):
             hits = await store.search(["kb"], ANY_WORD, wanted, model=MODEL, limit=100)
             closest = max(model.items(), key=lambda item: float(item[1] @ wanted), default=None)
             assert (hits[0].chunk_id if hits else None) == (closest and closest[0])
-            slab = store._vectors._slabs.get(Space("kb", MODEL, DIMENSION))
+            slab = store._vectors._slabs.get(Space("kb", MODEL, 0, DIMENSION))
             assert slab is None or len(slab.block.seqs) == len(model)
     await other.close()
 

@@ -45,8 +45,8 @@ QUERIES = {
 
 
 INDEX = {
-    "sqlite": "SELECT k.source, e.kind, e.position, e.text, e.vector FROM search_entries e"
-    " JOIN knowledges k ON k.id = e.knowledge_id",
+    "sqlite": "SELECT k.source, e.kind, e.position, e.text, v.vector FROM search_entries e"
+    " JOIN knowledges k ON k.id = e.knowledge_id LEFT JOIN search_vectors v ON v.id = e.id",
     "postgresql": "SELECT k.source, e.kind, e.position, e.text, v.vector::text FROM search_entries e"
     " JOIN knowledges k ON k.id = e.knowledge_id LEFT JOIN search_vectors v ON v.id = e.id",
 }

@@ -11,7 +11,8 @@ from consumers.commands.hurrying import wake_wiki
 from consumers.knowledge import ids
 from consumers.knowledge.contents import Parsed, Passage, store_parsed
 from consumers.knowledge.documents import begin_processing, register
-from consumers.knowledge.embedding import Vectors
+from consumers.knowledge.embedders import Embedders
+from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.slots import Child, begin_finalizing
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
@@ -21,7 +22,7 @@ from consumers.wiki import HANDLERS
 from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus, SlotKind
 from contracts.payloads.wiki import WikiIngest
-from pipeline import Handler, Pipeline
+from pipeline import Handler, Pipeline, Settings
 from pipeline.store import pending_ops
 from sqlalchemy import URL, text
 
@@ -54,6 +55,18 @@ class Hashed:
         rows = rows.reshape(len(texts), 8)
         unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return unit
+
+
+class OnlyHashed(Embedders):
+    """Nothing else embeds."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.local = self.default = Hashed()
+
+    def get(self, model: str, dimension: int) -> Embedder:
+        assert (model, dimension) == (Hashed.model, Hashed.dimension)
+        return self.default
 
 
 @dataclass
@@ -159,7 +172,7 @@ async def open_wiki(backend: Backend, url: URL, folder: Path, **settings: Any) -
     }
     opening = Pipeline.open(**asked, lease_s=1.0, grace_s=0.5, **settings)
     async with opening as pipeline, open_services(pipeline) as opened:
-        services = replace(opened, embedder=Hashed())
+        services = replace(opened, embedders=OnlyHashed(pipeline.settings))
         async with services.database.transaction() as session:
             kb = await ensure_base(session, TENANT, "notes", {"wiki": True})
         yield Wiki(backend, url, pipeline, services, kb)
