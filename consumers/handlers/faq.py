@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from consumers.core import PHRASES
 from consumers.knowledge import faq, tasks
-from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
 from consumers.knowledge.embedding import ModelUnavailable, TextRefused
+from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import is_there
 from consumers.knowledge.sides import hold

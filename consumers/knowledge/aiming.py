@@ -33,14 +33,12 @@ class Aim:
     @property
     def embedder(self) -> Embedder | None:
         """What made the vector."""
-        return self.side and self.side.embedder
+        return self.side.embedder if self.side is not None else None
 
     async def hits(self, index: SearchStore, bases: Sequence[str], query: str, limit: int) -> list[Hit]:
         """Return the best passages. Raises StoreUnavailable."""
         model, generation = (self.side.model, self.side.generation) if self.side else ("", 0)
-        return await index.search(
-            bases, query, self.vector, model=model, generation=generation, limit=limit
-        )
+        return await index.search(bases, query, self.vector, model=model, generation=generation, limit=limit)
 
     def fit(self, closeness: float) -> float:
         """Return how close a text is, 0 to 1, whatever the model."""

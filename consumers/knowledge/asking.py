@@ -49,7 +49,7 @@ async def look(services: Services, kb_id: str, query: str, *, limit: int) -> Fou
         async with services.database.read() as session:
             if aim.side is not None and not await serves(session, aim.side):
                 continue
-            named = await named_of(session, [hit.knowledge_id for hit in hits])
+            named = dict(await named_of(session, [hit.knowledge_id for hit in hits]))
             of_pages = [hit.knowledge_id for hit in hits if EntryKind.WIKI in hit.kinds]
             pages = await pages_found(session, of_pages)
             ready = [hit for hit in hits if EntryKind.FAQ in hit.kinds]

@@ -1,8 +1,8 @@
 """From a question to the ready answers that fit it, and one entry written by a person."""
 
 from consumers.knowledge import faq
-from consumers.knowledge.answering import coverage
 from consumers.knowledge.aiming import aim_at
+from consumers.knowledge.answering import coverage
 from consumers.knowledge.asking import MAX_QUERY_CHARS, NOISE
 from consumers.knowledge.embedding import EmbeddingError
 from consumers.knowledge.faq_reading import Written
