@@ -31,12 +31,13 @@ from consumers.knowledge.pending import switched_off
 from consumers.knowledge.sides import hold
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.stages import stays
+from consumers.knowledge.tenants import is_alive
 from consumers.outbound import OutboundError
 from consumers.services import Services
 from contracts.knowledge import SlotKind, Stage
 from contracts.payloads.documents import DocumentPayload, DocumentProcess
 from contracts.states import ArchiveReason
-from pipeline import Context, DeadLetter, Retry, Skip, on
+from pipeline import Cancel, Context, DeadLetter, Retry, Skip, on
 
 
 class Unprocessable(Exception):  # noqa: N818 - named as a person would say it
@@ -49,6 +50,8 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
     """Read a document, cut it, embed it and store all of it at once. What cannot be read fails without retries."""
     services = ctx.services
     async with services.outbox.transaction(ctx.job) as session:
+        if not await is_alive(session, job.tenant_id, keep=True):
+            raise Cancel("its tenant is deleted")
         off = await switched_off(session, job.tenant_id, job.knowledge_base_id)
         begin = await begin_processing(session, job.knowledge_id, job.attempt)
     if not begin.proceed:

@@ -5,9 +5,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 import contracts.payloads  # registers them all, too: the job of a dead letter may be of any
 from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
+from consumers.knowledge.tenants import is_alive
 from consumers.operator import operator
 from consumers.overseeing import StoredDocuments
 from consumers.wikis import StoredWikis
@@ -39,6 +42,7 @@ def desk_of(pipeline: Pipeline, database: Database) -> Desk:
         business=None if KNOWLEDGE.absent else Documents(database, outbox, timeout=timeout),
         documents=StoredDocuments(database, pipeline, outbox),
         wikis=StoredWikis(database),
+        tenants=StoredTenants(),
     )
 
 
@@ -65,6 +69,14 @@ async def by_hand(command: str) -> AsyncIterator[Call]:
                     f"a document waits for this job and has to be cancelled too: {KNOWLEDGE.how}"
                 ) from None
             raise NotAllowed(problem.error) from None
+
+
+class StoredTenants:
+    """Implements `pipeline.http.desk.Tenants`."""
+
+    async def lives(self, session: AsyncSession, tenant_id: int) -> bool:
+        """See `Tenants`."""
+        return await is_alive(session, tenant_id)
 
 
 class Documents:

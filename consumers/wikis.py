@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from consumers.knowledge import wiki_showing
 from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tenants import is_alive
 from pipeline import Database
 from pipeline.http.wikis import WikiHome, WikiPage, WikiSource, WikiText
 
@@ -24,7 +25,13 @@ class StoredWikis:
         """See the protocol."""
         async with self._database.read() as sql:
             base = await sql.get(KnowledgeBase, base_id)
-        if base is None or base.deleted_at is not None or tenant_id not in {None, base.tenant_id}:
+            lives = base is not None and await is_alive(sql, base.tenant_id)
+        if (
+            not lives
+            or base is None
+            or base.deleted_at is not None
+            or tenant_id not in {None, base.tenant_id}
+        ):
             return None
         return WikiHome(base.id, base.name, base.tenant_id)
 

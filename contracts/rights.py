@@ -9,6 +9,7 @@ class Capability(StrEnum):
     SYSTEM_RUNTIME_READ = "system_runtime_read"
     SYSTEM_RUNTIME_MANAGE = "system_runtime_manage"
     SYSTEM_AUDIT_READ = "system_audit_read"
+    SYSTEM_TENANTS_MANAGE = "system_tenants_manage"
     KNOWLEDGE_READ = "knowledge_read"
     KNOWLEDGE_WRITE = "knowledge_write"
     AGENT_READ = "agent_read"

@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, documents, entering, faq, knowledge_bases, tasks
+from consumers.http import asking, documents, entering, faq, knowledge_bases, tasks, tenants
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
@@ -13,4 +13,5 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     asking.router,
     faq.router,
     tasks.router,
+    tenants.router,
 )

@@ -11,8 +11,7 @@ from consumers.knowledge.tables import Knowledge, KnowledgeBase, table_of
 from consumers.knowledge.tenants import is_alive, register_tenant
 from contracts.identity import new_id
 from contracts.knowledge import ParseStatus
-from pipeline.store import now_ms
-from pipeline.store.rows import insert_one
+from pipeline.store import insert_one, now_ms
 
 
 async def find_base(session: AsyncSession, tenant_id: int, name: str) -> KnowledgeBase | None:

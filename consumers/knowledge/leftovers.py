@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.pending import BASE
 from consumers.knowledge.spans import Attempt
-from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot
+from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
-from consumers.knowledge.tenants import deleted_tenants
+from consumers.knowledge.tenants import deleted_tenants, of_the_living
 from consumers.knowledge.wiki_lane import trigger
 from contracts.knowledge import OPEN, ParseStatus, SpanStatus, SummaryStatus
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
@@ -43,6 +43,7 @@ async def unsummarised(session: AsyncSession, cutoff: int, after: str = "") -> l
     query = (
         select(Knowledge.id, Knowledge.attempt, Knowledge.summary_status, Knowledge.updated_at)
         .where(waits, Knowledge.updated_at < cutoff, Knowledge.id > after)
+        .where(of_the_living(table_of(Knowledge).c.tenant_id))
         .order_by(Knowledge.id)
         .limit(PAGE)
     )

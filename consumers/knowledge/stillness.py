@@ -19,8 +19,9 @@ from consumers.knowledge.pending import INGEST, WIKI
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt, Ending
-from consumers.knowledge.tables import Image, Knowledge, Slot
+from consumers.knowledge.tables import Image, Knowledge, Slot, table_of
 from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.tenants import of_the_living
 from contracts.knowledge import (
     OPEN,
     ImageStatus,
@@ -57,6 +58,7 @@ async def motionless(session: AsyncSession, cutoff: int) -> dict[str, tuple[Pars
     found = (
         select(Knowledge.id, Knowledge.parse_status, Knowledge.updated_at)
         .where(Knowledge.parse_status.in_({*OPEN, ParseStatus.DELETING}), Knowledge.updated_at < cutoff)
+        .where(of_the_living(table_of(Knowledge).c.tenant_id))
         .order_by(Knowledge.updated_at, Knowledge.id)
     )
     return {row.id: (row.parse_status, row.updated_at) for row in await session.execute(found)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import Tenant, table_of
@@ -37,3 +37,8 @@ async def is_alive(session: AsyncSession, tenant_id: int, *, keep: bool = False)
 async def deleted_tenants(session: AsyncSession) -> Collection[int]:
     """Return the ids of the tenants that are deleted."""
     return (await session.scalars(select(Tenant.id).where(Tenant.deleted_at.is_not(None)))).all()
+
+
+def of_the_living(tenant_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to no tenant that is deleted."""
+    return ~exists().where(Tenant.id == tenant_id, Tenant.deleted_at.is_not(None))

@@ -108,8 +108,10 @@ async def _by_key(request: Request, desk: Desk) -> Principal | None:
         return None
     async with desk.database.read() as sql:
         key = await keys.find(sql, text)
-    if key is None:
-        return None
+        if key is None:
+            return None
+        if key.tenant_id is not None and desk.tenants and not await desk.tenants.lives(sql, key.tenant_id):
+            return None
     role = PLATFORM_KEY if key.tenant_id is None else TENANT_KEY
     return Principal(key.id, key.name, role, frozenset(key.capabilities), key.tenant_id)
 

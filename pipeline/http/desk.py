@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from fastapi import Request
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from pipeline.broker import Broker, ScopeCancel
 from pipeline.clock import now_ms
@@ -61,10 +62,17 @@ class Business(Protocol):
         """
 
 
+class Tenants(Protocol):
+    """Knows which tenants there are."""
+
+    async def lives(self, session: AsyncSession, tenant_id: int) -> bool:
+        """Whether a tenant is not deleted. Raises StoreUnavailable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`handled` are the job types that workers of ours handle. `business` is None where nobody can cancel on behalf of the domain, `documents` and
-    `wikis` where nobody keeps any;
+    """`handled` are the job types that workers of ours handle. `business` is None where nobody can cancel on behalf of the domain, `documents`,
+    `wikis` and `tenants` where nobody keeps any;
     `started_at` is in milliseconds; `guesses` limits how many passwords are tried at once, for each takes a core and
     32 MB.
     """
@@ -77,6 +85,7 @@ class Desk:
     business: Business | None = None
     documents: Documents | None = None
     wikis: Wikis | None = None
+    tenants: Tenants | None = None
     started_at: int = field(default_factory=now_ms)
     guesses: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 

@@ -41,7 +41,7 @@ CHECKS: Any = [
     response_schema_conformance,
 ]
 SOME = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-RIGHTS = ("system_runtime_manage", "system_audit_read", "knowledge_write")
+RIGHTS = ("system_runtime_manage", "system_audit_read", "system_tenants_manage", "knowledge_write")
 REAL: dict[str, Any] = {"queue": "default", "id": 1, "kind": "knowledge", "action": "run_now"}
 """What leads past the first look at a path. `task_id` is added to it."""
 

@@ -17,6 +17,8 @@ BASES = "/api/v1/knowledge-bases"
 WIKI = f"{BASES}/{{id}}/wiki/pages"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
+TENANTS = f"{ADMIN}/tenants"
+TENANCY = frozenset({Capability.SYSTEM_TENANTS_MANAGE})
 AUDIT = frozenset({Capability.SYSTEM_AUDIT_READ})
 WRITE = frozenset({Capability.KNOWLEDGE_WRITE})
 LOOK = WRITE | {Capability.KNOWLEDGE_READ}
@@ -33,6 +35,10 @@ ALL_TENANTS = {
     ("GET", f"{ADMIN}/runtime/scopes/{{kind}}"): READ,
     ("GET", f"{ADMIN}/runtime/scopes/{{kind}}/{{id}}"): READ,
     ("POST", f"{ADMIN}/runtime/scopes/{{kind}}/{{id}}/cancel"): MANAGE,
+    ("POST", TENANTS): TENANCY,
+    ("GET", TENANTS): TENANCY,
+    ("DELETE", f"{TENANTS}/{{tenant}}"): TENANCY,
+    ("POST", f"{TENANTS}/{{tenant}}/restore"): TENANCY,
 }
 ONE_TENANT = {
     ("GET", f"{ADMIN}/runtime/queues/{{queue}}/tasks"): READ,
@@ -84,12 +90,14 @@ PARTS = {
     "kind": "session",
     "id": "7",
     "slug": "a",
+    "tenant": "7",
     "entry_id": "e1",
 }
 QUESTION = {"question": "why?", "answers": ["because"]}
 
 
 BODIES = {
+    ("POST", TENANTS): {"name": "a"},
     ("POST", BASES): {"name": "b"},
     ("PATCH", f"{BASES}/{{id}}"): {},
     ("POST", f"{BASES}/{{id}}/search"): {"query": "a"},
