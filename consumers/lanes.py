@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from consumers import core, enrichment, maintenance, postprocess, wiki
+from consumers.handlers import manual, tables
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import Lane, pools_of, weights
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 HANDLERS: Final[tuple[Handler, ...]] = (
     *core.HANDLERS,
+    *manual.HANDLERS,
     *postprocess.HANDLERS,
     *enrichment.HANDLERS,
+    *tables.HANDLERS,
     *maintenance.HANDLERS,
     *wiki.HANDLERS,
 )

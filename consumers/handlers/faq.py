@@ -10,8 +10,12 @@ from consumers.knowledge import faq, tasks
 from consumers.knowledge.embedding import ModelUnavailable, TextRefused
 from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
 from consumers.knowledge.files import FileMissing, file_key
+<<<<<<< HEAD
 from consumers.knowledge.knowledge_bases import is_there
 from consumers.knowledge.sides import hold
+=======
+from consumers.knowledge.knowledge_bases import fix_embedding, keep_base
+>>>>>>> 6a47000 (Publish what is written by hand and describe data tables, because manual:process and datatable:summary had no handlers)
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
 from contracts.tasks import TaskStatus
@@ -120,7 +124,7 @@ async def _write(
         except (ModelUnavailable, TextRefused) as problem:
             raise _Refused(str(problem)) from problem
     async with services.outbox.transaction(ctx.job) as session:
-        if not await is_there(session, job.kb_id):
+        if await keep_base(session, job.kb_id) is None:
             raise _Refused("its knowledge base is gone")
         if side is not None:
             await hold(session, side)

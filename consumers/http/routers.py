@@ -4,13 +4,15 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, documents, entering, faq, knowledge_bases, tasks, tenants
+from consumers.http import asking, documents, entering, faq, knowledge_bases, manual, sheets, tasks, tenants
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
     entering.router,
     documents.router,
     asking.router,
+    manual.router,
+    sheets.router,
     faq.router,
     tasks.router,
     tenants.router,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any, Final
 
 from sqlalchemy import delete, select, update
@@ -14,11 +15,15 @@ from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vecto
 from consumers.knowledge.slots import Child, open_slots
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Chunk, Image, Knowledge, table_of
+from consumers.knowledge.tables_data import TableSummary
 from consumers.knowledge.tables_graph import KnowledgeTag
 from contracts.knowledge import ChunkKind, ImageStatus, ParseStatus, SlotKind, Stage, sources
 from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
-from pipeline.store import batches, insert_new, now_ms
+from contracts.payloads.enrichment import DataTableSummary
+from pipeline.store import Outbox, batches, insert_new, now_ms
 
+DATA_TABLES: Final = frozenset({"csv", "tsv", "xlsx", "xls", "xlsm", "xlsb", "ods"})
+"""File types whose tables are described."""
 PARTS_OF_IMAGE: Final = 1000
 """A picture's passages have the positions from its own position times this."""
 
@@ -113,7 +118,7 @@ async def store_parsed(
                 updated_at=now,
                 **ended,
             )
-            .returning(Knowledge.knowledge_base_id, Knowledge.tenant_id),
+            .returning(Knowledge.knowledge_base_id, Knowledge.tenant_id, Knowledge.file_name),
             execution_options={"synchronize_session": False},
         )
     ).one_or_none()
@@ -132,6 +137,14 @@ async def store_parsed(
     if to_read:
         await spans.enter(Stage.MULTIMODAL, {"images": len(to_read)})
     await open_slots(session, knowledge_id, attempt, _next_jobs(place, parsed, to_read))
+    if PurePath(row.file_name).suffix.lower().lstrip(".") in DATA_TABLES:
+        described = DataTableSummary(
+            tenant_id=row.tenant_id,
+            knowledge_base_id=row.knowledge_base_id,
+            knowledge_id=knowledge_id,
+            attempt=attempt,
+        )
+        await Outbox.add(session, ids.enrichment_job(knowledge_id, attempt, "datatable"), described)
     return Stored.READS_PICTURES if to_read else Stored.POSTPROCESSES
 
 
@@ -171,6 +184,7 @@ async def drop_contents(
     await index.drop(session, knowledge_id, before_attempt=before_attempt)
     await forget_mentions(session, knowledge_id, before_attempt=before_attempt)
     await session.execute(delete(KnowledgeTag).where(KnowledgeTag.knowledge_id == knowledge_id))
+    await session.execute(delete(TableSummary).where(TableSummary.knowledge_id == knowledge_id))
     await session.execute(delete(Chunk).where(*old_chunks))
     await session.execute(delete(Image).where(*old_images))
 

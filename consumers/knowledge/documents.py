@@ -173,7 +173,7 @@ async def register_many(
     known = await _known(session, kb, sorted(found))
     entered = {source: _entered(file, known.get(source), retry=retry) for source, file in found.items()}
     new = [
-        _new_row(kb, one.knowledge_id, found[source])
+        new_row(kb, one.knowledge_id, found[source])
         for source, one in sorted(entered.items(), key=itemgetter(0))
         if one.entry is Entry.CREATED
     ]
@@ -188,7 +188,7 @@ async def register_many(
     await originals.hold(session)
     for source, one in entered.items():
         if one.entry in {Entry.CHANGED, Entry.RETRIED}:
-            values = _fresh(found[source], one.attempt, now_ms())
+            values = fresh_row(found[source], one.attempt, now_ms())
             await session.execute(update(Knowledge).where(Knowledge.id == one.knowledge_id).values(values))
             await abandon(session, kb.id, one.knowledge_id, one.attempt - 1, SpanCode.TASK_SUPERSEDED)
     jobs = [
@@ -361,7 +361,8 @@ async def document(session: AsyncSession, knowledge_id: str) -> Knowledge | None
     return await session.get(Knowledge, knowledge_id)
 
 
-def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str, object]:
+def new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str, object]:
+    """Return the row of a document that comes in."""
     now = now_ms()
     return {
         "id": knowledge_id,
@@ -373,11 +374,12 @@ def _new_row(kb: KnowledgeBase, knowledge_id: str, file: SourceFile) -> dict[str
         "summary_method": "",
         "parsed_attempt": 0,
         "created_at": now,
-        **_fresh(file, 1, now),
+        **fresh_row(file, 1, now),
     }
 
 
-def _fresh(file: SourceFile, attempt: int, now: int) -> dict[str, object]:
+def fresh_row(file: SourceFile, attempt: int, now: int) -> dict[str, object]:
+    """Return what an attempt at other content begins with."""
     return {
         "kind": file.kind,
         "file_name": file.file_name,

@@ -6,8 +6,12 @@ from consumers.knowledge.answering import coverage
 from consumers.knowledge.asking import MAX_QUERY_CHARS, NOISE
 from consumers.knowledge.embedding import EmbeddingError
 from consumers.knowledge.faq_reading import Written
+<<<<<<< HEAD
 from consumers.knowledge.knowledge_bases import is_there
 from consumers.knowledge.sides import held
+=======
+from consumers.knowledge.knowledge_bases import fix_embedding, keep_base
+>>>>>>> 6a47000 (Publish what is written by hand and describe data tables, because manual:process and datatable:summary had no handlers)
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_faq import FAQEntry
 from consumers.services import Services
@@ -45,7 +49,7 @@ async def write_one(
     place = faq.Place(kb.tenant_id, kb.id)
 
     async with services.outbox.transaction() as session:
-        if not await is_there(session, kb.id):
+        if await keep_base(session, kb.id) is None:
             raise ConfigurationError(f"the knowledge base {kb.name!r} is gone")
         if not await held(session, side):
             raise ConfigurationError(f"{kb.name!r} got another index just now: write it again")

@@ -50,6 +50,11 @@ def summary(knowledge_id: str, attempt: int) -> str:
     return derive_id("summary", knowledge_id, attempt)
 
 
+def table(knowledge_id: str, attempt: int, position: int) -> str:
+    """The description of a data table, and its entry in the index."""
+    return derive_id("table", knowledge_id, attempt, position)
+
+
 def question(chunk_id: str, position: int) -> str:
     """A question, and its entry in the index."""
     return derive_id("question", chunk_id, position)

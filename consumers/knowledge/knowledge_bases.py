@@ -97,13 +97,6 @@ async def counted(session: AsyncSession, kb_id: str) -> Mapping[ParseStatus, int
     return {status: found[status] for status in ParseStatus if status in found}
 
 
-async def is_there(session: AsyncSession, kb_id: str) -> bool:
-    """Whether a base is not deleted; whoever deletes it waits for the end of this transaction."""
-    live = KnowledgeBase.id == kb_id, KnowledgeBase.deleted_at.is_(None)
-    there = select(KnowledgeBase.id).where(*live).with_for_update(read=True)
-    return await session.scalar(there) is not None
-
-
 async def fix_embedding(session: AsyncSession, kb_id: str, model: str, dimension: int) -> tuple[str, int]:
     """Tie a base to the model of its first vectors; return the model and dimension that it is tied to.
 

@@ -13,6 +13,7 @@ from consumers.knowledge.files import FileStore
 from consumers.knowledge.graph import forget_mentions
 from consumers.knowledge.search import EntryKind, SearchStore
 from consumers.knowledge.tables import Chunk, Image, Knowledge, Slot
+from consumers.knowledge.tables_data import TableSummary
 from consumers.knowledge.tables_graph import KnowledgeTag
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.tables_stages import StageFile
@@ -24,7 +25,7 @@ AT_ONCE: Final = 1_000
 ENTRIES: Final = (
     frozenset({EntryKind.QUESTION}),
     frozenset({EntryKind.SUMMARY}),
-    frozenset({EntryKind.OCR, EntryKind.CAPTION}),
+    frozenset({EntryKind.OCR, EntryKind.CAPTION, EntryKind.TABLE}),
     frozenset({EntryKind.TEXT}),
 )
 
@@ -74,7 +75,14 @@ def _parts(index: SearchStore, knowledge_id: str) -> list[tuple[str, Part]]:
 
     found = [("+".join(sorted(kinds)), entries(kinds)) for kinds in ENTRIES]
     found += [("graph", mentions), ("chunks", chunks)]
-    tables = {"tags": KnowledgeTag, "images": Image, "slots": Slot, "spans": Span, "stages": StageFile}
+    tables = {
+        "sheets": TableSummary,
+        "tags": KnowledgeTag,
+        "images": Image,
+        "slots": Slot,
+        "spans": Span,
+        "stages": StageFile,
+    }
     return found + [(name, rows(table)) for name, table in tables.items()]
 
 

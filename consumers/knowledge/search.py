@@ -21,6 +21,7 @@ class EntryKind(StrEnum):
     SUMMARY = "summary"  # stands for the whole document
     QUESTION = "question"  # stands for the chunk that answers it
     WIKI = "wiki"  # a page of the wiki; its `knowledge_id` is the id of the page
+    TABLE = "table"  # what a table holds: its columns, their types and ranges
     FAQ = "faq"  # a form of a question, with the answers; its `knowledge_id` is the id of the entry
 
 

@@ -27,7 +27,7 @@ PLACES: Final = many(
     " FROM search_entries hit JOIN search_entries near ON near.knowledge_id = hit.knowledge_id"
     " AND near.attempt = hit.attempt AND near.kind = hit.kind"
     " AND near.position BETWEEN hit.position - 1 AND hit.position + 1"
-    " WHERE hit.chunk_id IN :chunk_ids AND hit.kind IN ('text', 'ocr', 'caption', 'faq')",
+    " WHERE hit.chunk_id IN :chunk_ids AND hit.kind IN ('text', 'ocr', 'caption', 'table', 'faq')",
     "chunk_ids",
 )
 """The chunks that were found, each with its neighbours."""

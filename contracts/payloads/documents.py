@@ -31,12 +31,15 @@ class DocumentProcess(DocumentPayload, type="document:process", queue="default",
 
 
 class ManualProcess(JobPayload, type="manual:process", queue="default", max_retry=3, timeout=1800):
-    """Publish or update knowledge written by hand (`need_cleanup` is true for an update)."""
+    """Publish or update knowledge written by hand (`need_cleanup` is true for an update). An `attempt` of 0 is the one that
+    its document is at.
+    """
 
     request_id: str = ""
     tenant_id: int
     knowledge_id: str
     knowledge_base_id: str
+    attempt: int = 0
     content: str
     need_cleanup: bool = False
 

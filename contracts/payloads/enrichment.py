@@ -16,7 +16,9 @@ class DataTableSummary(JobPayload, type="datatable:summary", queue="summary", ma
     """Describe a table: its columns, types and ranges."""
 
     tenant_id: int
+    knowledge_base_id: str | None = None
     knowledge_id: str
+    attempt: int = 0
     summary_model: str = ""
     embedding_model: str = ""
 
