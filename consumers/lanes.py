@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from consumers import core, enrichment, maintenance, postprocess, wiki
-from consumers.handlers import manual, tables
+from consumers.handlers import attachments, manual, tables
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
 from contracts.topology import Lane, pools_of, weights
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HANDLERS: Final[tuple[Handler, ...]] = (
     *core.HANDLERS,
     *manual.HANDLERS,
+    *attachments.HANDLERS,
     *postprocess.HANDLERS,
     *enrichment.HANDLERS,
     *tables.HANDLERS,

@@ -123,6 +123,15 @@ class Settings(BaseSettings):
     parser_memory_mb: int = Field(1024, ge=128, description="memory of the process that reads one file")
     parser_concurrency: int = Field(2, ge=1, description="files read at once")
     max_file_mb: int = Field(200, ge=1, description="largest file accepted")
+    chat_attachment_ttl_hours: float = Field(
+        24.0, gt=0, le=8760, description="how long a file attached to a chat is kept"
+    )
+    chat_attachment_ocr_max_pages: int = Field(
+        8, ge=0, le=64, description="pictures and scanned pages of an attached file that are read"
+    )
+    chat_attachment_wait_timeout_s: float = Field(
+        60.0, ge=0, le=600, description="how long a question waits for attached files"
+    )
 
     outbound_networks: Annotated[tuple[IPNetwork, ...], NoDecode] = Field(
         (), description="networks of one's own that addresses of users may lead into: 10.1.0.0/16,fd00::/8"

@@ -11,7 +11,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
 from consumers.knowledge.answering import Citation, Passage
+<<<<<<< HEAD
 from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, look
+=======
+from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, find
+from consumers.knowledge.attachments import Waited, await_ready
+>>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
 from pipeline.http.errors import Problem, documented
 
 router = APIRouter(
@@ -42,6 +47,8 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: Text
+    attachments: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=20)] = []
+    """Files of a session, waited for until they are read or the limit is over."""
 
 
 class Source(BaseModel):
@@ -58,6 +65,7 @@ class Source(BaseModel):
     position: int | None = None
     page: str | None = None
     faq_entry: str | None = None
+    attachment: str | None = None
 
 
 class Found(Source):
@@ -75,13 +83,20 @@ class Hits(BaseModel):
 
 
 class Said(BaseModel):
-    """An answer with marks [1], [2] … that number its citations; without any it says that nothing fits."""
+    """An answer with marks [1], [2] … that number its citations; without any it says that nothing fits. Of attached files it
+    names those that were read in time, and how many were not.
+    """
 
     question: str
     answer: str
     method: str
     citations: Sequence[Source]
+<<<<<<< HEAD
     notice: str | None = None
+=======
+    attachments: Sequence[str] | None = None
+    attachments_skipped: int | None = None
+>>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
 
 
 @router.post("/search", response_model_exclude_none=True)
@@ -110,9 +125,15 @@ async def ask(
     """Answer a question from the documents of a base."""
     services = services_of(request)
     kb = await base_of(services, who, id)
+    waited = Waited((), 0)
+    if asked.attachments:
+        limit = services.settings.chat_attachment_wait_timeout_s
+        waited = await await_ready(services.database, kb.tenant_id, asked.attachments, limit)
     async with _turn(request):
-        said = await answer(services, kb, asked.question)
+        said = await answer(services, kb, asked.question, waited.ready)
     return Said(
+        attachments=waited.ready if asked.attachments else None,
+        attachments_skipped=waited.skipped if asked.attachments else None,
         question=asked.question,
         answer=said.text,
         method=said.method,

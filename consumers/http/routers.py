@@ -4,13 +4,14 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, documents, entering, faq, knowledge_bases, manual, sheets, tasks, tenants
+from consumers.http import asking, attachments, documents, entering, faq, knowledge_bases, manual, sheets, tasks, tenants
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
     entering.router,
     documents.router,
     asking.router,
+    attachments.router,
     manual.router,
     sheets.router,
     faq.router,

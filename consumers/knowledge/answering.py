@@ -34,7 +34,7 @@ SAME: Final = 0.8  # likeness from which on two sentences say the same
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a passage stands: in a document, on a page of the wiki, named by its slug, or it is a ready answer, named by its
-    entry. `position` counts chunks; it is None where a document was found by its summary.
+    entry, or in a file attached to a chat. `position` counts chunks; it is None where a document was found by its summary.
     """
 
     knowledge_base_id: str
@@ -44,6 +44,7 @@ class Place:
     position: int | None = None
     page: str | None = None
     faq_entry: str | None = None
+    attachment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import String, UniqueConstraint
+from sqlalchemy import JSON, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from consumers.knowledge.tables import Id, Name, OfDocument, Row
@@ -22,6 +22,6 @@ class TableSummary(Row):
     position: Mapped[int]
     name: Mapped[Name]
     rows: Mapped[int]
-    columns: Mapped[list[dict[str, Any]]]
+    columns: Mapped[list[dict[str, Any]]] = mapped_column(JSON())
     description: Mapped[str]
     method: Mapped[str] = mapped_column(String(32))

@@ -52,7 +52,6 @@ AWAITING_HANDLER: Final = frozenset(
         "memory:extract",
         "notify:email",
         "notify:webhook",
-        "temporary_document:process",
     }
 )
 """Types that have no handler yet. This list only shrinks."""

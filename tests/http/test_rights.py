@@ -11,6 +11,7 @@ from tests.http.conftest import document
 
 ADMIN = "/api/v1/system/admin"
 KNOWLEDGE = "/api/v1/knowledge"
+ATTACHED = "/api/v1/sessions/{session_id}/attachments"
 FAQ = "/api/v1/knowledge-bases/{id}/faq"
 TASKS = "/api/v1/tasks"
 BASES = "/api/v1/knowledge-bases"
@@ -73,6 +74,9 @@ ONE_TENANT = {
     ("POST", f"{BASES}/{{id}}/manual"): WRITE,
     ("PUT", f"{KNOWLEDGE}/{{id}}/manual"): WRITE,
     ("GET", f"{KNOWLEDGE}/{{id}}/tables"): LOOK,
+    ("POST", ATTACHED): WRITE,
+    ("GET", ATTACHED): LOOK,
+    ("DELETE", f"{ATTACHED}/{{id}}"): WRITE,
     ("POST", f"{FAQ}/import"): WRITE,
     ("GET", "/api/v1/faq/import/progress/{task_id}"): LOOK,
     ("GET", "/api/v1/faq/import/progress/{task_id}/failed.csv"): LOOK,
@@ -95,6 +99,7 @@ PARTS = {
     "slug": "a",
     "tenant": "7",
     "entry_id": "e1",
+    "session_id": "s1",
 }
 QUESTION = {"question": "why?", "answers": ["because"]}
 
