@@ -13,9 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from consumers.commands.admitting import admins, keys
-from consumers.commands.managing import documents
+from consumers.commands.managing import attachments, documents
 from consumers.commands.operating import AsJson, BaseName, operating
 from consumers.commands.publishing import wiki
+from consumers.commands.replying import faq
 from consumers.commands.terminal import emit, needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.topology import POOLS, Lane
@@ -216,7 +217,9 @@ def housekeeping(
 
 app.add_typer(operating)
 app.add_typer(wiki, name="wiki")
+app.add_typer(faq, name="faq")
 app.add_typer(documents, name="documents")
+app.add_typer(attachments, name="attachments")
 app.add_typer(keys, name="keys")
 app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")

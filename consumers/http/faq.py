@@ -1,14 +1,16 @@
 """Questions with ready answers over HTTP: imported, kept one by one, searched."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of, writer
+from consumers.http.receiving import received
 from consumers.http.tasks import delivery_of
 from consumers.knowledge import faq, faq_asking, faq_importing, tasks
+from consumers.knowledge.faq_importing import Plan, Source, Start
 from consumers.knowledge.faq_reading import (
     LONGEST_ANSWER,
     LONGEST_QUESTION,
@@ -17,7 +19,7 @@ from consumers.knowledge.faq_reading import (
     Written,
     check,
 )
-from consumers.knowledge.files import FileMissing
+from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull
 from consumers.knowledge.tables_faq import FAQEntry
 from consumers.knowledge.tables_tasks import Task
 from contracts.identity import new_id
@@ -25,6 +27,7 @@ from contracts.tasks import TaskStatus
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.answers_knowledge import Delivery
 from pipeline.http.audit import recorded
+from pipeline.http.bodies import LONGEST_BODY, allow
 from pipeline.http.call import Call
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
@@ -36,7 +39,22 @@ router = APIRouter(prefix=PREFIX, tags=["faq"], responses=documented(401, 403, 4
 
 Question = Annotated[str, Field(max_length=LONGEST_QUESTION)]
 Questions = Annotated[list[Question], Field(max_length=MOST_FORMS)]
-TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+TASK_ID: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"
+TaskId = Annotated[str, Field(pattern=TASK_ID)]
+FORM: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}},
+                }
+            }
+        },
+    }
+}
 EntryId = Annotated[str, Path(max_length=64)]
 Writer = Annotated[Principal, writer("knowledge.faq_changed")]
 
@@ -153,30 +171,62 @@ class Deleted(BaseModel):
 
 @router.post(f"{BASE}/import", status_code=202, responses=documented(400))
 async def start_import(request: Request, who: Writer, id: Ident, wanted: Import) -> Imported:  # noqa: A002
-    """Start an import; one runs for a base at a time."""
-    services = services_of(request)
-    kb = await base_of(services, who, id)
+    """Start an import of entries; one runs for a base at a time."""
     task_id = wanted.task_id or new_id()
-    async with recorded(Call.of(request, who), "knowledge.faq_imported", ("task", task_id), kb_id=id):
-        plan = faq_importing.Plan(
-            task_id=task_id, mode=wanted.mode, dry_run=wanted.dry_run, user=who.id, role=who.role
-        )
-        source = await faq_importing.stored(services.files, task_id, wanted.entries)
+    plan = Plan(task_id=task_id, mode=wanted.mode, dry_run=wanted.dry_run, user=who.id, role=who.role)
+    files = services_of(request).files
+    return await _start(request, who, id, plan, lambda: faq_importing.stored(files, task_id, wanted.entries))
+
+
+@router.post(f"{BASE}/import/file", status_code=202, responses=documented(400, 415, 507), openapi_extra=FORM)
+async def start_import_of_file(
+    request: Request,
+    who: Writer,
+    id: Ident,  # noqa: A002 - the name in the path
+    mode: Literal["append", "replace"] = "append",
+    dry_run: bool = False,
+    task_id: Annotated[str | None, Query(pattern=TASK_ID)] = None,
+) -> Imported:
+    """Start an import of a file of CSV, XLSX or JSON."""
+    services, named = services_of(request), task_id or new_id()
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        raise Problem(415, "send a form with one file (multipart/form-data)", "unsupported_content_type")
+    allow(request, (services.settings.max_file_mb << 20) + LONGEST_BODY)
+    plan = Plan(task_id=named, mode=mode, dry_run=dry_run, user=who.id, role=who.role)
+    try:
+        async with received(request) as uploads:
+            if len(uploads) != 1:
+                raise Problem(400, "send one file", "too_many_files")
+            sent = uploads[0]
+            return await _start(
+                request,
+                who,
+                id,
+                plan,
+                lambda: faq_importing.stored_file(services.files, named, sent.path, sent.name),
+            )
+    except FileStoreFull as error:
+        raise Problem(507, str(error), "file_store_full") from None
+    except FileStoreError as error:
+        raise Problem(503, str(error), "store_unavailable") from None
+
+
+async def _start(
+    request: Request, who: Principal, kb_id: str, plan: Plan, source: Callable[[], Awaitable[Source]]
+) -> Imported:
+    services = services_of(request)
+    call, about = Call.of(request, who), {"kb_id": kb_id}
+    async with recorded(call, "knowledge.faq_imported", ("task", plan.task_id), **about):
+        kb = await base_of(services, who, kb_id)
+        given = await source()
         async with services.outbox.transaction() as sql:
-            started = await faq_importing.begin(sql, kb, plan, source)
-        if started is faq_importing.Start.BUSY:
-            raise Problem(
-                400, "another import of this base is running: wait for it, or cancel it", "import_running"
-            )
-        if started is faq_importing.Start.FOREIGN:
-            raise Problem(
-                400, f"the task id {task_id} is taken by other work: choose another", "task_id_taken"
-            )
-    return Imported(
-        task_id=task_id,
-        duplicate=started is faq_importing.Start.THERE,
-        delivery=delivery_of(sql),
-    )
+            started = await faq_importing.begin(sql, kb, plan, given)
+        if started is Start.BUSY:
+            raise Problem(400, "another import of this base is running: wait, or cancel it", "import_running")
+        if started is Start.FOREIGN:
+            said = f"the task id {plan.task_id} is taken by other work: choose another"
+            raise Problem(400, said, "task_id_taken")
+    return Imported(task_id=plan.task_id, duplicate=started is Start.THERE, delivery=delivery_of(sql))
 
 
 @router.get("/faq/import/progress/{task_id}")

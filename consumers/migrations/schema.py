@@ -4,6 +4,8 @@ from typing import Final
 
 from consumers.knowledge import (
     tables,
+    tables_attachments,
+    tables_data,
     tables_faq,
     tables_graph,
     tables_sources,
@@ -17,6 +19,8 @@ from pipeline.store.tables import metadata as ledger
 
 TARGETS: Final = (ledger, tables.metadata)
 FAMILIES: Final = (
+    tables_attachments,
+    tables_data,
     tables_faq,
     tables_graph,
     tables_sources,

@@ -4,6 +4,7 @@ import pytest
 from consumers.knowledge.knowledge_bases import ensure_base
 from pipeline.store.keys import Capability
 
+from tests.support.documents import xlsx
 from tests.support.waiting import wait_until
 
 PROGRESS = "/api/v1/faq/import/progress"
@@ -151,3 +152,23 @@ async def test_the_questions_of_another_tenant_are_not_there(client, key, servic
         await client.post(f"{faq}/search", json={"query": "why"}),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "knowledge_base_not_found")
+
+
+@pytest.mark.parametrize("name", ["faq.csv", "faq.xlsx"])
+async def test_a_file_is_imported(operator, faq, at_work, name):
+    lines = [["question", "answers"], ["How do I reset my password?", "Use the link."], ["Why?", ""]]
+    data = xlsx(lines) if name.endswith("xlsx") else "\n".join(map(",".join, lines)).encode()
+    answer = await operator.post(f"{faq}/import/file", files={"file": (name, data)}, params={"task_id": "f"})
+    assert answer.status_code == 202, answer.text
+    async with at_work("maintenance"):
+        said = await ended(operator, "f")
+    assert (said["status"], said["success_count"], said["failed_count"]) == ("completed", 1, 1)
+    assert await questions(operator, faq) == {RESET["question"]}
+
+
+async def test_a_file_that_is_no_table_of_questions_fails_and_says_why(operator, faq, at_work):
+    answer = await operator.post(f"{faq}/import/file", files={"file": ("a.csv", b"name,age\nA,1\n")})
+    async with at_work("maintenance"):
+        said = await ended(operator, answer.json()["task_id"])
+    assert said["status"] == "failed"
+    assert "must name the columns" in said["error"]

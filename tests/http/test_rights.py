@@ -78,6 +78,7 @@ ONE_TENANT = {
     ("GET", ATTACHED): LOOK,
     ("DELETE", f"{ATTACHED}/{{id}}"): WRITE,
     ("POST", f"{FAQ}/import"): WRITE,
+    ("POST", f"{FAQ}/import/file"): WRITE,
     ("GET", "/api/v1/faq/import/progress/{task_id}"): LOOK,
     ("GET", "/api/v1/faq/import/progress/{task_id}/failed.csv"): LOOK,
     ("GET", f"{FAQ}/entries"): LOOK,
