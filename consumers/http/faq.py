@@ -1,16 +1,13 @@
 """Questions with ready answers over HTTP: imported, kept one by one, searched."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of, writer
-from consumers.http.receiving import received
-from consumers.http.tasks import delivery_of
-from consumers.knowledge import faq, faq_asking, faq_importing, tasks
-from consumers.knowledge.faq_importing import Plan, Source, Start
+from consumers.knowledge import faq, faq_asking
 from consumers.knowledge.faq_reading import (
     LONGEST_ANSWER,
     LONGEST_QUESTION,
@@ -19,15 +16,9 @@ from consumers.knowledge.faq_reading import (
     Written,
     check,
 )
-from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull
 from consumers.knowledge.tables_faq import FAQEntry
-from consumers.knowledge.tables_tasks import Task
-from contracts.identity import new_id
-from contracts.tasks import TaskStatus
 from pipeline.http.admin import PageSize, page_of
-from pipeline.http.answers_knowledge import Delivery
 from pipeline.http.audit import recorded
-from pipeline.http.bodies import LONGEST_BODY, allow
 from pipeline.http.call import Call
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
@@ -39,22 +30,6 @@ router = APIRouter(prefix=PREFIX, tags=["faq"], responses=documented(401, 403, 4
 
 Question = Annotated[str, Field(max_length=LONGEST_QUESTION)]
 Questions = Annotated[list[Question], Field(max_length=MOST_FORMS)]
-TASK_ID: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"
-TaskId = Annotated[str, Field(pattern=TASK_ID)]
-FORM: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary"}},
-                }
-            }
-        },
-    }
-}
 EntryId = Annotated[str, Path(max_length=64)]
 Writer = Annotated[Principal, writer("knowledge.faq_changed")]
 
@@ -86,51 +61,6 @@ class Entries(BaseModel):
     page_size: int
     has_more: bool
     next_cursor: str | None = None
-
-
-class Import(BaseModel):
-    """What to import: `append` adds, and merges with what is there; `replace` also removes what is not in it. A `dry_run`
-    only says what it would do. A `task_id` of one's own makes asking again harmless.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    entries: list[dict[str, Any]]
-    mode: Literal["append", "replace"] = "append"
-    dry_run: bool = False
-    task_id: TaskId | None = None
-
-
-class Imported(BaseModel):
-    """The task that imports, and whether it was there already."""
-
-    task_id: str
-    duplicate: bool
-    delivery: Delivery
-
-
-class Progress(BaseModel):
-    """How far an import is (facts 1.15). Times are milliseconds since the epoch."""
-
-    task_id: str
-    kb_id: str
-    status: TaskStatus
-    progress: int
-    total: int
-    processed: int
-    success_count: int
-    failed_count: int
-    added_count: int
-    merged_count: int
-    removed_count: int
-    failed_entries: list[dict[str, Any]]
-    failed_entries_url: str | None
-    dry_run: bool
-    import_mode: str
-    message: str
-    error: str
-    created_at: int
-    updated_at: int
 
 
 class Asked(BaseModel):
@@ -167,90 +97,6 @@ class Deleted(BaseModel):
     """How many were there."""
 
     deleted: int
-
-
-@router.post(f"{BASE}/import", status_code=202, responses=documented(400))
-async def start_import(request: Request, who: Writer, id: Ident, wanted: Import) -> Imported:  # noqa: A002
-    """Start an import of entries; one runs for a base at a time."""
-    task_id = wanted.task_id or new_id()
-    plan = Plan(task_id=task_id, mode=wanted.mode, dry_run=wanted.dry_run, user=who.id, role=who.role)
-    files = services_of(request).files
-    return await _start(request, who, id, plan, lambda: faq_importing.stored(files, task_id, wanted.entries))
-
-
-@router.post(f"{BASE}/import/file", status_code=202, responses=documented(400, 415, 507), openapi_extra=FORM)
-async def start_import_of_file(
-    request: Request,
-    who: Writer,
-    id: Ident,  # noqa: A002 - the name in the path
-    mode: Literal["append", "replace"] = "append",
-    dry_run: bool = False,
-    task_id: Annotated[str | None, Query(pattern=TASK_ID)] = None,
-) -> Imported:
-    """Start an import of a file of CSV, XLSX or JSON."""
-    services, named = services_of(request), task_id or new_id()
-    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        raise Problem(415, "send a form with one file (multipart/form-data)", "unsupported_content_type")
-    allow(request, (services.settings.max_file_mb << 20) + LONGEST_BODY)
-    plan = Plan(task_id=named, mode=mode, dry_run=dry_run, user=who.id, role=who.role)
-    try:
-        async with received(request) as uploads:
-            if len(uploads) != 1:
-                raise Problem(400, "send one file", "too_many_files")
-            sent = uploads[0]
-            return await _start(
-                request,
-                who,
-                id,
-                plan,
-                lambda: faq_importing.stored_file(services.files, named, sent.path, sent.name),
-            )
-    except FileStoreFull as error:
-        raise Problem(507, str(error), "file_store_full") from None
-    except FileStoreError as error:
-        raise Problem(503, str(error), "store_unavailable") from None
-
-
-async def _start(
-    request: Request, who: Principal, kb_id: str, plan: Plan, source: Callable[[], Awaitable[Source]]
-) -> Imported:
-    services = services_of(request)
-    call, about = Call.of(request, who), {"kb_id": kb_id}
-    async with recorded(call, "knowledge.faq_imported", ("task", plan.task_id), **about):
-        kb = await base_of(services, who, kb_id)
-        given = await source()
-        async with services.outbox.transaction() as sql:
-            started = await faq_importing.begin(sql, kb, plan, given)
-        if started is Start.BUSY:
-            raise Problem(400, "another import of this base is running: wait, or cancel it", "import_running")
-        if started is Start.FOREIGN:
-            said = f"the task id {plan.task_id} is taken by other work: choose another"
-            raise Problem(400, said, "task_id_taken")
-    return Imported(task_id=plan.task_id, duplicate=started is Start.THERE, delivery=delivery_of(sql))
-
-
-@router.get("/faq/import/progress/{task_id}")
-async def progress(request: Request, who: Reader, task_id: Annotated[str, Path(max_length=128)]) -> Progress:
-    """How far an import is."""
-    return _progress(await _import(request, who, task_id))
-
-
-@router.get(
-    "/faq/import/progress/{task_id}/failed.csv",
-    response_class=Response,
-    responses={200: {"content": {"text/csv": {}}}},
-)
-async def failed_rows(
-    request: Request, who: Reader, task_id: Annotated[str, Path(max_length=128)]
-) -> Response:
-    """The rows that could not be taken, each with its number and why, for a spreadsheet."""
-    task = await _import(request, who, task_id)
-    try:
-        data = await services_of(request).files.read(str(task.detail["failed_entries_url"]))
-    except (KeyError, ValueError, FileMissing):
-        raise Problem(404, "no row failed (as far as it is known)", "nothing_failed") from None
-    headers = {"Content-Disposition": 'attachment; filename="failed.csv"'}
-    return Response(data, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.get(f"{BASE}/entries", response_model_exclude_none=True)
@@ -345,43 +191,6 @@ async def _write(
     if row is None:
         raise _unknown(ident)
     return _shown(row)
-
-
-async def _import(request: Request, who: Principal, task_id: str) -> Task:
-    async with services_of(request).database.read() as sql:
-        found = await tasks.find(sql, who.tenant_id, task_id)
-    if found is None or found.kind != "faq:import":
-        raise Problem(404, f"no import {task_id[:64]} (any more)", "task_not_found")
-    return found
-
-
-def _progress(task: Task) -> Progress:
-    told = task.detail
-    written = int(told.get("written", 0))
-    done = task.status is TaskStatus.COMPLETED
-    return Progress(
-        task_id=task.id,
-        kb_id=task.knowledge_base_id,
-        status=task.status,
-        progress=100 if done else min(99, 100 * task.processed // task.total) if task.total else 0,
-        total=task.total,
-        processed=task.processed,
-        success_count=written,
-        failed_count=task.failed,
-        added_count=int(told.get("added", 0)),
-        merged_count=int(told.get("merged", 0)),
-        removed_count=int(told.get("removed", 0)),
-        failed_entries=told.get("failed_entries", []),
-        failed_entries_url=f"{PREFIX}/faq/import/progress/{task.id}/failed.csv"
-        if told.get("failed_entries_url")
-        else None,
-        dry_run=bool(told.get("dry_run")),
-        import_mode=str(told.get("mode", "")),
-        message=task.message,
-        error=task.error,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
-    )
 
 
 def _shown(row: FAQEntry) -> StoredEntry:

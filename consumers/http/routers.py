@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, attachments, documents, entering, faq, knowledge_bases, manual, sheets, tasks, tenants
+from consumers.http import asking, attachments, documents, entering, faq, faq_imports, knowledge_bases, manual, sheets, tasks, tenants
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
@@ -15,6 +15,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     manual.router,
     sheets.router,
     faq.router,
+    faq_imports.router,
     tasks.router,
     tenants.router,
 )
