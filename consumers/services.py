@@ -8,14 +8,9 @@ from typing import Final
 
 from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
-<<<<<<< HEAD
-from consumers.knowledge import tasks
+from consumers.knowledge import attachments, tasks
 from consumers.knowledge.embedders import Embedders
 from consumers.knowledge.embedding import Embedder
-=======
-from consumers.knowledge import attachments, tasks
-from consumers.knowledge.embedding import Embedder, LocalEmbedder
->>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
 from consumers.knowledge.files import FileStore, files_of
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_postgres import PostgresSearch

@@ -10,12 +10,8 @@ from consumers.knowledge import faq, tasks
 from consumers.knowledge.embedding import ModelUnavailable, TextRefused
 from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
 from consumers.knowledge.files import FileMissing, file_key
-<<<<<<< HEAD
-from consumers.knowledge.knowledge_bases import is_there
+from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.sides import hold
-=======
-from consumers.knowledge.knowledge_bases import fix_embedding, keep_base
->>>>>>> 6a47000 (Publish what is written by hand and describe data tables, because manual:process and datatable:summary had no handlers)
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
 from contracts.tasks import TaskStatus

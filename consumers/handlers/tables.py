@@ -10,7 +10,8 @@ from consumers.knowledge.files import FileMissing
 from consumers.knowledge.search import EntryKind, IndexEntry
 from consumers.knowledge.sheet_words import described
 from consumers.knowledge.sheets import Sheet, UnreadableSheet, read_sheets
-from consumers.knowledge.tables import Knowledge, KnowledgeBase, table_of
+from consumers.knowledge.sides import hold
+from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_data import TableSummary
 from consumers.services import Services
 from contracts.knowledge import EXTRACTIVE, KEEPS_RESULTS
@@ -35,15 +36,14 @@ async def describe_tables(job: DataTableSummary, ctx: Context[Services]) -> None
     except (UnreadableSheet, FileMissing) as problem:
         raise Skip(str(problem)) from problem
     texts = [described(sheet, found.language) for sheet in sheets]
-    embedder = services.embedder_for(found.id)
-    vectors = await embedder.embed(texts)
+    side = await services.side(found.knowledge_base_id)
+    vectors = await services.embedder_for(found.id, side.embedder).embed(texts)
     async with services.outbox.transaction(ctx.job) as session:
+        await hold(session, side)
         standing = select(Knowledge.attempt, Knowledge.parse_status).where(Knowledge.id == found.id)
         row = (await session.execute(standing.with_for_update())).one_or_none()
         if row is None or row.attempt != found.attempt or row.parse_status not in KEEPS_RESULTS:
             return
-        base = await session.get(KnowledgeBase, found.knowledge_base_id)
-        fits = base is not None and base.embedding_model in {None, embedder.model}
         await session.execute(delete(TableSummary).where(TableSummary.knowledge_id == found.id))
         await services.search.drop(session, found.id, kinds={EntryKind.TABLE})
         rows = [
@@ -63,8 +63,9 @@ async def describe_tables(job: DataTableSummary, ctx: Context[Services]) -> None
                     chunk_id=str(row["id"]),
                     position=at * APART,
                     heading=sheets[at].name,
-                    vector=vectors[at] if fits else None,
-                    model=embedder.model if fits else "",
+                    vector=vectors[at],
+                    model=side.model,
+                    generation=side.generation,
                 )
                 for at, (row, text) in enumerate(zip(rows, texts, strict=True))
             ],

@@ -11,12 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
 from consumers.knowledge.answering import Citation, Passage
-<<<<<<< HEAD
 from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, look
-=======
-from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, find
 from consumers.knowledge.attachments import Waited, await_ready
->>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
 from pipeline.http.errors import Problem, documented
 
 router = APIRouter(
@@ -91,12 +87,9 @@ class Said(BaseModel):
     answer: str
     method: str
     citations: Sequence[Source]
-<<<<<<< HEAD
     notice: str | None = None
-=======
     attachments: Sequence[str] | None = None
     attachments_skipped: int | None = None
->>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
 
 
 @router.post("/search", response_model_exclude_none=True)

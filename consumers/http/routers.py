@@ -4,7 +4,19 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from consumers.http import asking, attachments, documents, entering, faq, faq_imports, knowledge_bases, manual, sheets, tasks, tenants
+from consumers.http import (
+    asking,
+    attachments,
+    documents,
+    entering,
+    faq,
+    faq_imports,
+    knowledge_bases,
+    manual,
+    sheets,
+    tasks,
+    tenants,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,

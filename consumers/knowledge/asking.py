@@ -4,12 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-<<<<<<< HEAD
-from consumers.knowledge import faq
-from consumers.knowledge.aiming import Aim, aim_at
-=======
 from consumers.knowledge import attachments, faq
->>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
+from consumers.knowledge.aiming import Aim, aim_at
 from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
 from consumers.knowledge.fates import Named, named_of
 from consumers.knowledge.search import EntryKind, Hit
@@ -95,23 +91,17 @@ def _scored(query: str, hits: Sequence[Hit], aim: Aim) -> Iterator[tuple[Hit, fl
             yield hit, lowest
 
 
-<<<<<<< HEAD
-async def answer(services: Services, kb: KnowledgeBase, question: str) -> Answer:
-    """Answer a question from the passages of a base; an answer without citations says that nothing fits."""
-    found = await look(services, kb.id, question, limit=PASSAGES)
-    said = await ExtractiveWriter(services.embedder).compose(question, found.passages)
-    return replace(said, notice=found.notice)
-=======
 async def answer(
     services: Services, kb: KnowledgeBase, question: str, attached: Sequence[str] = ()
 ) -> Answer:
     """Answer a question from the passages of a base, and of files attached to a chat that are read; an answer without citations
     says that nothing fits.
     """
-    passages = await find(services, kb, question, limit=PASSAGES)
+    found = await look(services, kb.id, question, limit=PASSAGES)
+    passages = found.passages
     if attached:
         embedder = services.embedder
         beside = await attachments.passages(services.database, embedder, attached, question, PASSAGES)
         passages = sorted([*beside, *passages], key=lambda one: -one.score)[:PASSAGES]
-    return await ExtractiveWriter(services.embedder).compose(question, passages)
->>>>>>> 81f21c8 (Read files attached to a chat and answer from them, because temporary_document:process had no handler)
+    said = await ExtractiveWriter(services.embedder).compose(question, passages)
+    return replace(said, notice=found.notice)

@@ -6,12 +6,8 @@ from consumers.knowledge.answering import coverage
 from consumers.knowledge.asking import MAX_QUERY_CHARS, NOISE
 from consumers.knowledge.embedding import EmbeddingError
 from consumers.knowledge.faq_reading import Written
-<<<<<<< HEAD
-from consumers.knowledge.knowledge_bases import is_there
+from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.sides import held
-=======
-from consumers.knowledge.knowledge_bases import fix_embedding, keep_base
->>>>>>> 6a47000 (Publish what is written by hand and describe data tables, because manual:process and datatable:summary had no handlers)
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_faq import FAQEntry
 from consumers.services import Services
