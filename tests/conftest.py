@@ -56,6 +56,14 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[URL
 
 
 @pytest.fixture
+def either_database(database_url: URL, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Make `database_url` the one that is set, and return it."""
+    where = database_url.render_as_string(hide_password=False)
+    monkeypatch.setenv("STREAMLANE_DATABASE_URL", where)
+    return where
+
+
+@pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
     """A Redis of the test's own, which it may kill, freeze and restart; empty, and nothing of it is kept on disk."""
     server = RedisServer()

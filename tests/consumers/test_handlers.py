@@ -1,7 +1,7 @@
 """The handlers of the document pipeline together: what a document gets, run once, run twice, and run on bad input."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pipeline import Handler, Pipeline
 from pipeline.actions import Action
 from sqlalchemy import event
 
+from tests.support.databases import BOTH, migrated
 from tests.support.documents import png
 from tests.support.end_state import end_state
 from tests.support.platform import ingest, write
@@ -42,17 +43,20 @@ NOTE = """# Заметка о повторах
 """
 
 
+on_both = pytest.mark.usefixtures("either_database")
+
+
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
 async def test_a_document_gets_chunks_vectors_a_summary_questions_and_a_graph(
-    tmp_path: Path, data_dir: Path
+    tmp_path: Path, data_dir: Path, either_database: str
 ) -> None:
     outcomes = await ingest(*write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE))
     assert [(o.fate.status, o.entry) for o in outcomes] == [(ParseStatus.COMPLETED, Entry.CREATED)] * 2
-    state = end_state(data_dir)
+    state = end_state(data_dir, either_database)
     assert [state[left] for left in ("open slots", "outbox", "open spans", "jobs")] == [[], [], [], []]
     assert all("completed" in row for row in state["documents"])
     assert {kind for _, kind, *_ in state["index"]} == {"text", "summary", "question"}
@@ -84,30 +88,38 @@ def failing_first(handler: Handler) -> Handler:
 
 
 @pytest.mark.parametrize("change", [twice, failing_first])
+@pytest.mark.parametrize("kind", BOTH)
 async def test_every_handler_may_run_twice(
-    change: Callable[[Handler], Handler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: Callable[[Handler], Handler], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE)
-    await ingest(*paths)
-    once = end_state(tmp_path / "data")
-    monkeypatch.setenv("STREAMLANE_DATA_DIR", str(tmp_path / "other"))
-    await ingest(*paths, handlers=[change(handler) for handler in HANDLERS])
-    assert end_state(tmp_path / "other") == once
+
+    async def end(folder: Path, handlers: Sequence[Handler]) -> dict[str, Any]:
+        with migrated(kind, folder) as url:
+            where = url.render_as_string(hide_password=False)
+            monkeypatch.setenv("STREAMLANE_DATA_DIR", str(folder))
+            monkeypatch.setenv("STREAMLANE_DATABASE_URL", where)
+            await ingest(*paths, handlers=handlers)
+            return end_state(folder, where)
+
+    once = await end(tmp_path / "once", HANDLERS)
+    assert await end(tmp_path / "again", [change(handler) for handler in HANDLERS]) == once
 
 
 async def test_an_unchanged_file_is_left_alone_and_a_changed_one_replaces_what_was_read_of_it(
-    tmp_path: Path, data_dir: Path
+    tmp_path: Path, data_dir: Path, either_database: str
 ) -> None:
     paths = write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE)
     await ingest(*paths)
     paths[0].write_text("# Worker pools\n\nA worker pool is now something else: a Closed Lane.\n")
     outcomes = await ingest(*paths)
     assert [outcome.entry for outcome in outcomes] == [Entry.CHANGED, Entry.UNCHANGED]
-    texts = [text for _, kind, _, text, _ in end_state(data_dir)["index"] if kind == "text"]
+    texts = [text for _, kind, _, text, _ in end_state(data_dir, either_database)["index"] if kind == "text"]
     assert not any("mean duration" in text for text in texts)
     assert any("Closed Lane" in text for text in texts)
 
 
+@on_both
 async def test_a_bad_document_fails_at_once_and_leaves_its_siblings_alone(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     paths = write(folder, empty_txt="", blank_md=" \n\t\n", guide_md=GUIDE)
@@ -146,6 +158,7 @@ async def test_a_document_of_pictures_that_its_base_does_not_read_fails_and_says
     assert "only pictures" in outcome.fate.error
 
 
+@on_both
 async def test_what_failed_for_its_content_is_tried_again_when_it_changed(tmp_path: Path) -> None:
     (path,) = write(tmp_path / "in", note_md="")
     (first,) = await ingest(path)
@@ -168,6 +181,7 @@ async def test_what_failed_for_another_reason_is_tried_again_when_it_is_ingested
     assert (again.fate.status, again.entry) == (ParseStatus.COMPLETED, Entry.RETRIED)
 
 
+@on_both
 async def test_a_document_for_a_base_of_another_embedding_model_fails_at_once_and_says_so(
     tmp_path: Path,
 ) -> None:
@@ -184,6 +198,7 @@ async def test_a_document_for_a_base_of_another_embedding_model_fails_at_once_an
     assert "was embedded with another-model" in outcome.fate.error
 
 
+@on_both
 async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(tmp_path: Path) -> None:
     (path,) = write(tmp_path / "in", guide_md=GUIDE)
     async with Pipeline.open() as pipeline, open_services(pipeline) as services:
@@ -197,6 +212,7 @@ async def test_cancelling_a_job_that_a_document_waits_for_cancels_the_document(t
     assert (again.entry, again.fate.status) == (Entry.RETRIED, ParseStatus.COMPLETED)
 
 
+@on_both
 async def test_a_document_whose_jobs_are_gone_is_failed_and_taken_up_by_the_next_ingest(
     tmp_path: Path, data_dir: Path
 ) -> None:
@@ -211,6 +227,7 @@ async def test_a_document_whose_jobs_are_gone_is_failed_and_taken_up_by_the_next
     assert "ingest it again" in stranded.fate.error
 
 
+@on_both
 async def test_waiting_for_thousands_of_documents_asks_for_none_of_them_while_jobs_are_queued(
     tmp_path: Path,
 ) -> None:

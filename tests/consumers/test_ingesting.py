@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from consumers.knowledge.documents import Entry, Registered
 from consumers.knowledge.ingesting import TOGETHER, CannotTakeIn, find_files, take_in
 from consumers.knowledge.knowledge_bases import ensure_base
@@ -63,6 +64,7 @@ class CountingOutbox(Outbox):
             yield session
 
 
+@pytest.mark.usefixtures("either_database")
 async def test_many_files_are_taken_in_with_few_transactions_and_each_is_told_of(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -23,6 +23,7 @@ from pipeline.store.dead_letters import Letter, Narrowed, listed
 from pipeline.testing import Scripted, drain
 
 from tests.support.backends import BACKENDS
+from tests.support.databases import migrated
 from tests.support.documents import png
 from tests.support.library import file
 from tests.support.waiting import wait_until
@@ -57,20 +58,23 @@ class World:
         )
 
 
-@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+@pytest.fixture(params=[*BACKENDS, pytest.param("redis-postgres", marks=pytest.mark.postgres)])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    backend = request.param(tmp_path)
+    queue, _, database = request.param.partition("-")
+    backend = BACKENDS[queue](tmp_path)
     try:
-        async with (
-            Pipeline.open(**backend.settings()) as pipeline,
-            open_services(pipeline) as services,
-        ):
-            async with services.database.transaction() as sql:
-                kb = await ensure_base(sql, TENANT, "demo")
-                done = await register(sql, kb, file(), ProcessOptions())
-            made = World(pipeline, services, kb.id, done.knowledge_id)
-            await pipeline.enqueue_many([Enqueue(made.job(), max_retry=0)])
-            yield made
+        with migrated(database or "sqlite", tmp_path) as url:
+            where = url.render_as_string(hide_password=False)
+            async with (
+                Pipeline.open(**backend.settings(), database_url=where) as pipeline,
+                open_services(pipeline) as services,
+            ):
+                async with services.database.transaction() as sql:
+                    kb = await ensure_base(sql, TENANT, "demo")
+                    done = await register(sql, kb, file(), ProcessOptions())
+                made = World(pipeline, services, kb.id, done.knowledge_id)
+                await pipeline.enqueue_many([Enqueue(made.job(), max_retry=0)])
+                yield made
     finally:
         await backend.close()
 

@@ -101,25 +101,25 @@ async def again(deed: Deed = ALL) -> None:
 
 
 async def test_another_parse_of_the_same_content_does_no_finished_stage_again(
-    tmp_path: Path, data_dir: Path, work: Counter[str]
+    tmp_path: Path, data_dir: Path, work: Counter[str], either_database: str
 ) -> None:
     paths = write(tmp_path / "in", guide_md=GUIDE, note_md=NOTE, long_md=LONG)
     (tmp_path / "in" / "pictures.docx").write_bytes(
         docx("hello there", ("word/media/a.png", png(200, 200, 9)))
     )
     await ingest(tmp_path / "in")
-    first, state = Counter(work), end_state(data_dir)
+    first, state = Counter(work), end_state(data_dir, either_database)
     assert (first["parse"], first["read_words"]) == (len(paths) + 1, 1)
     work.clear()
     await again()
-    assert end_state(data_dir) == state
+    assert end_state(data_dir, either_database) == state
     assert (work["parse"], work["read_words"]) == (0, 0)
     assert work["embed"] < first["embed"] / 4, (
         "only handfuls, which are encoded sooner than they are looked up"
     )
     work.clear()
     await again(replace(ALL, fresh=True))
-    assert end_state(data_dir) == state
+    assert end_state(data_dir, either_database) == state
     assert {**passages(work), "parse": work["parse"]} == {**passages(first), "parse": first["parse"]}
     assert work["read_words"] == first["read_words"]
 
@@ -200,8 +200,8 @@ async def test_a_deadline_shorter_than_the_work_is_met_by_retries_that_go_on(
 
 
 @pytest.fixture
-async def kept(tmp_path):
-    async with open_library(tmp_path) as library:
+async def kept(tmp_path, database_url):
+    async with open_library(tmp_path, database_url) as library:
         for name in ("k1", "k2", "other"):
             found = await library.register(f"/{name}.txt", name)
             async with library.database.transaction() as session:

@@ -5,6 +5,7 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
 from consumers.knowledge.documents import cancel, fail
 from consumers.knowledge.lifecycle import cancel_parse, delete, reparse
 from contracts.knowledge import OPEN, ParseStatus
@@ -13,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.support.databases import migrated
 from tests.support.library import Killed, open_library
 from tests.support.library_work import give_up, handle, killed_at, work
 
@@ -22,11 +24,14 @@ PLACES = st.integers(0, 1000)
 class DocumentMachine(RuleBasedStateMachine):
     """One document under a worker that delivers jobs in any order, twice, or dies over them."""
 
+    kind = "sqlite"
+
     @initialize()
     def begin(self):
         self.runner, self.stack = asyncio.Runner(), AsyncExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.library = self.runner.run(self.stack.enter_async_context(open_library(folder)))
+        url = self.stack.enter_context(migrated(self.kind, folder))
+        self.library = self.runner.run(self.stack.enter_async_context(open_library(folder, url)))
         self.done = {}
         self.knowledge_id = self.runner.run(self.library.register("/a.txt", "ducks")).knowledge_id
 
@@ -152,5 +157,13 @@ class DocumentMachine(RuleBasedStateMachine):
         assert len({attempt for attempt, *_ in rows}) <= 1, "chunks of one attempt only"
 
 
+class DocumentMachineOnPostgres(DocumentMachine):
+    """The same on a server."""
+
+    kind = "postgres"
+
+
 TestDocumentMachine = DocumentMachine.TestCase
 TestDocumentMachine.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=20)
+TestDocumentMachineOnPostgres = pytest.mark.postgres(DocumentMachineOnPostgres.TestCase)
+TestDocumentMachineOnPostgres.settings = TestDocumentMachine.settings
