@@ -59,7 +59,7 @@ class Problem(Exception):  # noqa: N818 - what a request runs into
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of these statuses; every route may also refuse its input, or find the store away."""
-    return {status: {"model": ErrorBody} for status in (*statuses, 413, 422, 503)}
+    return {status: {"model": ErrorBody} for status in (400, *statuses, 413, 422, 503)}
 
 
 def answer_errors(app: FastAPI) -> None:

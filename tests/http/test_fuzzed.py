@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import schemathesis
@@ -22,13 +22,14 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from sqlalchemy import URL
 
 from tests.http.conftest import document
 from tests.http.test_rights import GUARDED, OPEN
 from tests.support.backends import BACKENDS
 from tests.support.commands import start_streamlane, streamlane
+from tests.support.databases import migrated
 from tests.support.hand import Hand
-from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -46,35 +47,43 @@ REAL: dict[str, Any] = {"queue": "default", "id": 1, "kind": "knowledge", "actio
 """What leads past the first look at a path. `task_id` is added to it."""
 
 
-@pytest.fixture(params=list(BACKENDS))
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """The API in a process of its own, over some jobs; where it is, and a key that opens all of it."""
+class Served(NamedTuple):
+    """The API in a process of its own, over some jobs: where it is, a key that opens all of it, and how much is tried."""
+
+    address: str
+    key: str
+    examples: int
+
+
+@pytest.fixture(params=[*BACKENDS, pytest.param("redis-postgres", marks=pytest.mark.postgres)])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    queue, _, database = request.param.partition("-")
     folder = tmp_path / "data"
-    server = RedisServer().start() if request.param == "redis" else None
-    env = {"STREAMLANE_REDIS_URL": server.url} if server else {}
     rights = [f"--capability={name}" for name in RIGHTS]
-    made = streamlane("keys", "create", "--name=fuzz", "--json", *rights, data_dir=folder, env=env)
-    jobs = asyncio.run(some_jobs(folder, server.url if server else None))
-    process = start_streamlane("api", "--port=0", data_dir=folder, env=env, log=tmp_path / "log")
-    try:
-        address = asyncio.run(listening(tmp_path / "log"))
-        REAL["task_id"] = jobs
-        yield address, made.json["key"]
-    finally:
-        process.terminate()
-        process.wait(10)
-        if server:
-            server.close()
+    with migrated(database or "sqlite", tmp_path) as url:
+        env = {"STREAMLANE_DATABASE_URL": url.render_as_string(hide_password=False)}
+        if queue == "redis":
+            env["STREAMLANE_REDIS_URL"] = request.getfixturevalue("redis_server").url
+        made = streamlane("keys", "create", "--name=fuzz", "--json", *rights, data_dir=folder, env=env)
+        jobs = asyncio.run(some_jobs(folder, env.get("STREAMLANE_REDIS_URL"), url))
+        process = start_streamlane("api", "--port=0", data_dir=folder, env=env, log=tmp_path / "log")
+        try:
+            address = asyncio.run(listening(tmp_path / "log"))
+            REAL["task_id"] = jobs
+            yield Served(address, made.json["key"], 8 if database else SOME.max_examples)
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
-async def some_jobs(folder: Path, url: str | None) -> str:
+async def some_jobs(folder: Path, redis_url: str | None, database_url: URL) -> str:
     """Leave a waiting job, and one that died and whose death is recorded; return the id of the latter."""
-    async with Pipeline.open(data_dir=folder, redis_url=url) as pipeline:
+    async with Pipeline.open(data_dir=folder, redis_url=redis_url) as pipeline:
         dead = await pipeline.enqueue(document())
         hand = Hand(pipeline.broker)
         await hand.settle(await hand.take_one(), Skip("no use"))
         await pipeline.enqueue(document())
-        database = Database.open(f"sqlite:///{folder}/streamlane.db")
+        database = Database.open(database_url)
         await SqlLedger(database).record_deaths(await pipeline.broker.dead_letters(["default"], 10))
         await database.close()
     return dead.id
@@ -87,19 +96,20 @@ async def listening(log: Path) -> str:
     return found.group().rstrip("/")
 
 
-def test_whatever_is_sent_is_answered_as_described(served: tuple[str, str]) -> None:
-    described = schemathesis.openapi.from_url(f"{served[0]}/openapi.json")
+def test_whatever_is_sent_is_answered_as_described(served: Served) -> None:
+    described = schemathesis.openapi.from_url(f"{served.address}/openapi.json")
+    some = settings(SOME, max_examples=served.examples)
     # what deletes comes last, for the rest to have something to find
     for method, path in sorted(
         OPEN | set(GUARDED), key=lambda one: ("GET POST PATCH DELETE".find(one[0]), one[1])
     ):
-        fuzz(described[path][method], {"X-API-Key": served[1]})
+        fuzz(described[path][method], {"X-API-Key": served.key}, some)
 
 
-def fuzz(endpoint: Any, headers: dict[str, str]) -> None:
+def fuzz(endpoint: Any, headers: dict[str, str], some: settings) -> None:
     fine, wrong = (endpoint.as_strategy(generation_mode=mode) for mode in GenerationMode)
 
-    @SOME
+    @some
     @given(case=fine | wrong, there=booleans())
     def send(case: Case[Any], there: bool) -> None:
         if there:
