@@ -5,7 +5,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from consumers import core, enrichment, maintenance, postprocess, wiki
+from consumers import core, enrichment, ks, maintenance, postprocess, wiki
 from consumers.handlers import attachments, manual, tables
 from consumers.services import open_services
 from contracts.payloads import AWAITING_HANDLER
@@ -28,6 +28,7 @@ HANDLERS: Final[tuple[Handler, ...]] = (
     *tables.HANDLERS,
     *maintenance.HANDLERS,
     *wiki.HANDLERS,
+    *ks.HANDLERS,
 )
 
 

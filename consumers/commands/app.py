@@ -17,6 +17,7 @@ from consumers.commands.managing import attachments, documents
 from consumers.commands.operating import AsJson, BaseName, operating
 from consumers.commands.publishing import wiki
 from consumers.commands.replying import faq
+from consumers.commands.storing import storing
 from consumers.commands.terminal import emit, needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.topology import POOLS, Lane
@@ -216,6 +217,7 @@ def housekeeping(
 
 
 app.add_typer(operating)
+app.add_typer(storing)
 app.add_typer(wiki, name="wiki")
 app.add_typer(faq, name="faq")
 app.add_typer(documents, name="documents")

@@ -13,7 +13,7 @@ from pipeline import Pipeline
 TENANT: Final = 1
 """The tenant of everything done on the command line."""
 
-POOLS: Final = ("core", "postprocess", "enrichment", "shared", "maintenance", "wiki")
+POOLS: Final = ("core", "postprocess", "enrichment", "shared", "maintenance", "wiki", "ks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from consumers.http import (
     knowledge_bases,
     manual,
     sheets,
+    store,
     tasks,
     tenants,
 )
@@ -28,6 +29,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     sheets.router,
     faq.router,
     faq_imports.router,
+    store.router,
     tasks.router,
     tenants.router,
 )

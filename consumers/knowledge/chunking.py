@@ -65,9 +65,14 @@ class TextChunk:
 
     def context(self) -> str:
         """What to embed: the headings that the piece does not show itself, then its words without their marks."""
-        words = "\n".join(plain(line) for line in self.text.splitlines() if _WORD.search(line))
-        above = " › ".join(title for title in self.heading if title not in words)
-        return f"{above}\n{words}" if above else words
+        return context(self.text, self.heading)
+
+
+def context(text: str, heading: Sequence[str]) -> str:
+    """What is embedded of a piece: see `TextChunk.context`."""
+    words = "\n".join(plain(line) for line in text.splitlines() if _WORD.search(line))
+    above = " › ".join(title for title in heading if title not in words)
+    return f"{above}\n{words}" if above else words
 
 
 def split(text: str, *, size: int = SIZE, overlap: int = OVERLAP) -> tuple[TextChunk, ...]:

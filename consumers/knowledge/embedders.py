@@ -22,8 +22,13 @@ class Embedders:
         self._made: dict[tuple[str, int], Embedder] = {(self.local.model, self.local.dimension): self.local}
         self._endpoint = _endpoint(settings)
         model = settings.embedding_model or self.local.model
+        self._usual = {
+            LocalEmbedder.model: LocalEmbedder.dimension,
+            HashingEmbedder.MODEL: HashingEmbedder.DIMENSION,
+            **({model: settings.embedding_dimension} if settings.embedding_dimension else {}),
+        }
         try:
-            self.default = self.get(model, settings.embedding_dimension or _usual(model))
+            self.default = self.get(model, self.dimension_of(model))
             """Of bases that have no vectors yet."""
         except ModelUnavailable as lack:
             raise ConfigurationError(f"STREAMLANE_EMBEDDING_MODEL: {lack}") from None
@@ -33,6 +38,12 @@ class Embedders:
         if (model, dimension) not in self._made:
             self._made[model, dimension] = self._make(model, dimension)
         return self._made[model, dimension]
+
+    def dimension_of(self, model: str) -> int:
+        """Return the dimension of a model where none is said. Raises ModelUnavailable where it cannot be known."""
+        if model not in self._usual:
+            raise ModelUnavailable(f"say how many numbers the vectors of {model} have")
+        return self._usual[model]
 
     async def floor(self, embedder: Embedder) -> float:
         """Return how near texts are to this model that have nothing to do with each other. Raises EmbeddingError."""
@@ -58,12 +69,6 @@ class Embedders:
                 " set STREAMLANE_EMBEDDING_BASE_URL to a service that has it"
             )
         return EndpointEmbedder(self._endpoint, model, dimension)
-
-
-def _usual(model: str) -> int:
-    """The dimension of a model of this package where none is said; 0 for others."""
-    known = {LocalEmbedder.model: LocalEmbedder.dimension, HashingEmbedder.MODEL: HashingEmbedder.DIMENSION}
-    return known.get(model, 0)
 
 
 def _endpoint(settings: Settings) -> Endpoint | None:

@@ -20,6 +20,7 @@ AT_ONCE: Final = 4  # calls
 LONGEST: Final = 12_000  # characters of a text that are sent; what is indexed is a tenth of that
 CONNECT_S: Final = 5.0
 BUSY_S: Final = 5.0  # waited where the service says that it is busy, and not for how long
+SHORTEST_S: Final = 0.1
 LONGEST_BUSY_S: Final = 3600.0
 SAID: Final = 300  # characters of what the service answered that are shown
 
@@ -54,7 +55,7 @@ class Endpoint:
         async with self._turns:
             wait = self._busy_until - time.monotonic()
             if wait > 0:  # what one was told, all know
-                raise EndpointBusy(wait, f"{self.base_url} is busy")
+                raise EndpointBusy(max(wait, SHORTEST_S), f"{self.base_url} is busy")
             try:
                 answer = await self._opened().post("embeddings", json=asked)
             except httpx.TimeoutException as error:
@@ -177,4 +178,4 @@ def _after(answer: httpx.Response) -> float:
         except (ValueError, TypeError):
             return BUSY_S
         seconds = until.total_seconds()
-    return BUSY_S if math.isnan(seconds) else min(max(seconds, 0.1), LONGEST_BUSY_S)
+    return BUSY_S if math.isnan(seconds) else min(max(seconds, SHORTEST_S), LONGEST_BUSY_S)

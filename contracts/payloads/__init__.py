@@ -48,7 +48,6 @@ AWAITING_HANDLER: Final = frozenset(
         "knowledge:move",
         "ks:backup",
         "ks:curate",
-        "ks:reembed",
         "memory:extract",
         "notify:email",
         "notify:webhook",

@@ -1,6 +1,7 @@
 """Heavy work on the knowledge store itself; search stays fast meanwhile."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from contracts.jobs import JobPayload
 
@@ -10,6 +11,7 @@ class StoreReembed(JobPayload, type="ks:reembed", queue="ks", max_retry=3, timeo
 
     tenant_id: int
     knowledge_base_id: str
+    task_id: str
     model: str
     dimension: int
 
@@ -19,12 +21,15 @@ class StoreCurate(JobPayload, type="ks:curate", queue="ks", max_retry=3, timeout
 
     tenant_id: int
     knowledge_base_id: str
+    task_id: str
     action: Literal["merge", "prune", "all"] = "all"
+    dry_run: bool = False
 
 
 class StoreBackup(JobPayload, type="ks:backup", queue="ks", max_retry=3, timeout=21600):
-    """Write a consistent archive of a knowledge base with its checksum."""
+    """Write a consistent archive of a knowledge base with its checksum. The id of the backup is that of its task, too."""
 
+    scope_fields: ClassVar[Mapping[str, str]] = {"backup_id": "task"}
     tenant_id: int
     knowledge_base_id: str
     backup_id: str

@@ -75,6 +75,7 @@ async def test_what_this_process_cannot_make_is_refused_saying_what_would_help(m
         ({"embedding_base_url": "localhost:8000"}, "write http://"),
         ({"embedding_base_url": "http://localhost:8000/v1"}, "STREAMLANE_EMBEDDING_MODEL"),
         ({"embedding_model": "another", "embedding_dimension": 3}, "STREAMLANE_EMBEDDING_BASE_URL"),
+        ({"embedding_model": "another"}, "how many numbers"),
     ],
 )
 async def test_settings_that_do_not_go_together_are_refused(settings, said):

@@ -87,6 +87,7 @@ ONE_TENANT = {
     ("PUT", f"{FAQ}/entries/{{entry_id}}"): WRITE,
     ("POST", f"{FAQ}/entries/delete"): WRITE,
     ("POST", f"{FAQ}/search"): LOOK,
+    ("POST", f"{BASES}/{{id}}/reembed"): WRITE,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
 }
@@ -118,6 +119,7 @@ BODIES = {
     ("PUT", f"{FAQ}/entries/{{entry_id}}"): QUESTION,
     ("POST", f"{FAQ}/entries/delete"): {"ids": ["7"]},
     ("POST", f"{FAQ}/search"): {"query": "why?"},
+    ("POST", f"{BASES}/{{id}}/reembed"): {"model": "hashing-1"},
 }
 
 

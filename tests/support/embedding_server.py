@@ -22,6 +22,8 @@ class EmbeddingServer:
     models: dict[str, int] = field(default_factory=lambda: {"small": 96, "large": 256})
     faults: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     down: bool = False
+    refuses: str = ""
+    """Texts with this word are refused."""
     calls: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -42,6 +44,8 @@ class EmbeddingServer:
             return 500, {}, "down, as the test asked"
         if self.faults:
             return self.faults.pop(0)
+        if self.refuses and any(self.refuses in text for text in asked["input"]):
+            return 400, {}, "refused, as the test asked"
         if key != f"Bearer {KEY}":
             return 401, {}, '{"error": {"message": "no such key"}}'
         if asked["model"] not in self.models:

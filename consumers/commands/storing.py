@@ -1,0 +1,38 @@
+"""The commands that work on the store of a base: their arguments."""
+
+from typing import Annotated, Final
+
+import typer
+
+from consumers.commands.operating import AsJson, BaseName
+from consumers.commands.terminal import needs, run
+from consumers.extras import KNOWLEDGE
+
+storing = typer.Typer()
+
+LIMIT_S: Final = 6 * 3600.0
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Work until it is done; Ctrl-C leaves it to any worker.")
+]
+DEFAULT: Final = "default"
+
+
+@storing.command("reembed")
+def reembed(
+    model: Annotated[str, typer.Option(help="Model that is to embed the base.")],
+    kb: BaseName = DEFAULT,
+    dimension: Annotated[
+        int | None, typer.Option(min=1, max=16_000, help="How many numbers its vectors have.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Though the base has this model.")] = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Embed a base with another model; the old index serves until the new one is whole."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.store import reembed
+
+    run(
+        reembed(kb, model, dimension, again=again, limit=LIMIT_S if wait else 0, as_json=as_json),
+        as_json=as_json,
+    )

@@ -1,0 +1,56 @@
+"""The store of a base over HTTP: embed it anew."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from consumers.http.callers import PREFIX, Ident, base_of, services_of, writer
+from consumers.http.tasks import Started, delivery_of
+from consumers.knowledge import reembedding
+from consumers.knowledge.embedders import MOST_NUMBERS
+from consumers.knowledge.embedding import ModelUnavailable
+from pipeline.http.audit import recorded
+from pipeline.http.call import Call
+from pipeline.http.errors import Problem, documented
+from pipeline.http.principal import Principal
+
+router = APIRouter(
+    prefix=f"{PREFIX}/knowledge-bases/{{id}}", tags=["store"], responses=documented(401, 403, 404, 409)
+)
+
+
+class NewModel(BaseModel):
+    """Which model is to embed a base. The dimension may be left out for models of the package and the one of the settings.
+    `again`: though it has this model, because the service put other weights behind its name.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[!-~]+$")]
+    dimension: Annotated[int | None, Field(ge=1, le=MOST_NUMBERS)] = None
+    again: bool = False
+
+
+@router.post("/reembed", status_code=202, responses=documented(400))
+async def reembed(
+    request: Request,
+    who: Annotated[Principal, writer("knowledge_base.reembedded")],
+    id: Ident,  # noqa: A002 - the name in the path
+    asked: NewModel,
+) -> Started:
+    """Make another index of a base beside the one that serves, which it replaces at the end; watch it as a task."""
+    services = services_of(request)
+    async with recorded(
+        Call.of(request, who), "knowledge_base.reembedded", ("knowledge_base", id), model=asked.model
+    ):
+        kb = await base_of(services, who, id)
+        try:
+            dimension = asked.dimension or services.embedders.dimension_of(asked.model)
+            async with services.outbox.transaction() as sql:
+                task_id = await reembedding.ask_for(
+                    sql, services.embedders, kb.id, asked.model, dimension, again=asked.again
+                )
+        except ModelUnavailable as lack:
+            raise Problem(400, str(lack), "model_unavailable") from None
+    return Started(task_id=task_id, delivery=delivery_of(sql))
