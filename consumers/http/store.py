@@ -35,14 +35,14 @@ class NewModel(BaseModel):
 @router.post("/reembed", status_code=202, responses=documented(400))
 async def reembed(
     request: Request,
-    who: Annotated[Principal, writer("knowledge_base.reembedded")],
+    who: Annotated[Principal, writer("knowledge.base_reembedded")],
     id: Ident,  # noqa: A002 - the name in the path
     asked: NewModel,
 ) -> Started:
     """Make another index of a base beside the one that serves, which it replaces at the end; watch it as a task."""
     services = services_of(request)
     async with recorded(
-        Call.of(request, who), "knowledge_base.reembedded", ("knowledge_base", id), model=asked.model
+        Call.of(request, who), "knowledge.base_reembedded", ("knowledge_base", id), model=asked.model
     ):
         kb = await base_of(services, who, id)
         try:
