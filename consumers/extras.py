@@ -40,3 +40,4 @@ KNOWLEDGE: Final = Extra(
     ),
 )
 OCR: Final = Extra("ocr", ("rapidocr", "onnxruntime"))
+S3: Final = Extra("s3", ("boto3",))

@@ -62,6 +62,7 @@ class Services:
     async def _prune(self) -> float:
         await self.stages.prune()
         await attachments.prune(self.database, self.files)
+        await self.files.tidy()
         async with self.database.read() as session:
             old = await tasks.finished_long_ago(session)
         for task_id in old:
@@ -88,6 +89,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         for embedders in opened:
             await embedders.close()
         await search.close()
+        await files.close()
         await database.close()
 
     try:

@@ -64,6 +64,11 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None, description="SQLite or PostgreSQL; unset: SQLite in the data folder"
     )
+    files_url: str | None = Field(
+        None,
+        pattern=r"^s3://[^/?@\s]+(/[^?@\s]*)?(\?\S*)?$",
+        description="s3://bucket/prefix?endpoint_url=…, for what is too big for the database; unset: the data folder",
+    )
     database_connections: int = Field(12, ge=2, description="most connections of a process to PostgreSQL")
     lease_s: float = Field(
         8.0, ge=0.2, le=3600, description="seconds after which a silent worker's job runs elsewhere"

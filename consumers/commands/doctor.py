@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from consumers.commands.terminal import FAILED, OK, emit, out, shown, table
 from consumers.extras import KNOWLEDGE, OCR
+from contracts.identity import new_id
 from contracts.states import JobState
 from pipeline import Pipeline, Settings
 from pipeline.errors import StoreUnavailable
@@ -116,7 +117,7 @@ async def _database(opened: AsyncExitStack, pipeline: Pipeline, *, adopting: boo
             await adopt(pipeline, database)
             adopted = [Finding("adopted", True, f"the queue belongs to {database.name} now", ADOPTED)]
     services = await opened.enter_async_context(open_services(pipeline))
-    return [*adopted, await _outbox(services)]
+    return [*adopted, await _outbox(services), await _files(services)]
 
 
 async def _room(settings: Settings) -> Finding:
@@ -138,6 +139,21 @@ async def _outbox(services: "Services") -> Finding:
         f", the oldest for {age_ms // 1000} s" if waiting else ""
     )
     return Finding("database", not late, said, "any running worker sends them" if late else "")
+
+
+async def _files(services: "Services") -> Finding:
+    from consumers.knowledge.files import FileStoreError
+
+    store, key, said = services.files, f"doctor/{new_id()}", b"Is the store of files there?"
+    try:
+        await store.put(key, said)
+        whole = await store.read(key) == said
+        await store.delete(key)
+    except FileStoreError as error:
+        return Finding("files", False, str(error), "documents cannot be sent or read until this works")
+    return Finding(
+        "files", whole, f"{store.where} can be {'written and read' if whole else 'written, not read'}"
+    )
 
 
 async def _model(settings: Settings) -> Finding:

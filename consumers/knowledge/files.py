@@ -17,8 +17,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, Protocol
 
+from consumers.extras import S3
 from pipeline import Settings
-from pipeline.errors import StreamlaneError
+from pipeline.errors import ConfigurationError, StreamlaneError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}){0,7}")
 _SUFFIX: Final = re.compile(r"\.[a-z0-9]{1,16}")
@@ -65,6 +66,16 @@ class FileStore(Protocol):
     async def delete(self, prefix: str) -> int:
         """Remove the file of this key and all files below it. Says how many; repeating is harmless."""
 
+    async def tidy(self) -> int:
+        """Clear away what killed writers left long ago. Says how much."""
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+
+    @property
+    def where(self) -> str:
+        """Where the files lie, for people."""
+
 
 def file_key(owner: str, data: bytes | Path, name: str = "") -> str:
     """The key of these bytes among the files of `owner`: their SHA-256, and the extension of `name`.
@@ -94,6 +105,7 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         """Make the folder, and clear it of what killed writers left. Raises FileStoreError, FileStoreFull."""
         self._root = root
+        self.where = f"the folder {root}"
         self._incoming = root / _INCOMING
         with _store_errors(str(root)):
             self._incoming.mkdir(parents=True, exist_ok=True)
@@ -128,6 +140,14 @@ class FolderStore:
         with _store_errors(prefix):
             return await asyncio.to_thread(_remove, path)
 
+    async def tidy(self) -> int:
+        """See `FileStore`."""
+        with _store_errors(str(self._root)):
+            return await asyncio.to_thread(_sweep, self._incoming)
+
+    async def close(self) -> None:
+        """See `FileStore`."""
+
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)
 
@@ -148,7 +168,16 @@ class FolderStore:
 
 
 def files_of(settings: Settings) -> FileStore:
-    """Return where these settings keep files. Raises FileStoreError, FileStoreFull."""
+    """Return where these settings keep files. Raises FileStoreError, FileStoreFull, ConfigurationError."""
+    if settings.files_url:
+        if S3.absent:
+            raise ConfigurationError(f"files_url names a bucket: {S3.how}")
+        from consumers.knowledge.files_s3 import (  # here: boto3 loads slowly, and may be absent
+            Bucket,
+            S3Store,
+        )
+
+        return S3Store(Bucket.of(settings.files_url))
     return FolderStore(settings.data_dir / "files")
 
 
@@ -193,10 +222,12 @@ def _unlinked(path: Path) -> bool:
     return True
 
 
-def _sweep(incoming: Path) -> None:
+def _sweep(incoming: Path) -> int:
     incoming.touch()  # the clock that counts is the one the file system stamps files with
-    abandoned = incoming.stat().st_mtime - _ABANDONED_S
+    abandoned, swept = incoming.stat().st_mtime - _ABANDONED_S, 0
     for left in incoming.iterdir():
         with suppress(FileNotFoundError):
             if left.stat().st_mtime < abandoned:
                 left.unlink()
+                swept += 1
+    return swept

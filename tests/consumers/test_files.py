@@ -1,25 +1,52 @@
-"""FolderStore: files are there completely or not at all, and never outside."""
+"""Both stores: files are there completely or not at all, and never outside."""
 
 import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from consumers.knowledge.files import (
     FileMissing,
+    FileStore,
     FileStoreError,
     FolderStore,
     KeyRefused,
     checked_key,
     file_key,
 )
+from consumers.knowledge.files_s3 import Bucket, S3Store
+
+from tests.support.buckets import CREDENTIALS, S3Server, s3_server
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "files")
+def s3(monkeypatch) -> Iterator[S3Server]:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "s3"])
+async def store(request, tmp_path: Path) -> AsyncIterator[FileStore]:
+    if request.param == "folder":
+        yield FolderStore(tmp_path / "files")
+        return
+    bucket = S3Store(Bucket.of(request.getfixturevalue("s3").url()))
+    yield bucket
+    await bucket.close()
+
+
+@pytest.fixture
+def files(request, store, tmp_path) -> Callable[[], list[str]]:
+    """All that lies in the store, by its key."""
+    if isinstance(store, FolderStore):
+        return lambda: files_in(tmp_path / "files")
+    server = request.getfixturevalue("s3")
+    return lambda: [key.removeprefix("ours/") for key in server.names()]
 
 
 def files_in(root: Path) -> list[str]:
@@ -65,13 +92,13 @@ async def test_a_prefix_is_no_file(store):
         await store.read("doc/a/below")
 
 
-async def test_delete_takes_everything_below_and_nothing_beside(store, tmp_path):
+async def test_delete_takes_everything_below_and_nothing_beside(store, files):
     for key in ("doc/a", "doc/pages/1", "doc/pages/2", "doc2/a", "single"):
         await store.put(key, b"x")
     assert await store.delete("doc") == 3
     assert await store.delete("doc") == 0
     assert await store.delete("single") == 1
-    assert files_in(tmp_path / "files") == ["doc2/a"]
+    assert files() == ["doc2/a"]
 
 
 async def test_deleting_one_file_leaves_its_siblings(store):
@@ -127,19 +154,19 @@ def test_a_strange_name_gives_no_strange_key(name):
     assert checked_key(file_key("doc", b"1", name)).count(".") == 0
 
 
-async def test_writers_of_one_key_leave_one_whole_file(store, tmp_path):
+async def test_writers_of_one_key_leave_one_whole_file(store, files):
     bodies = [bytes([n]) * 300_000 for n in range(8)]
     await asyncio.gather(*(store.put("doc/a", body) for body in bodies))
     assert await store.read("doc/a") in bodies
-    assert files_in(tmp_path / "files") == ["doc/a"]
+    assert files() == ["doc/a"]
 
 
-async def test_a_source_that_cannot_be_read_is_not_blamed_on_the_store(store, tmp_path):
+async def test_a_source_that_cannot_be_read_is_not_blamed_on_the_store(store, files, tmp_path):
     with pytest.raises(FileNotFoundError):
         await store.put("doc/a", tmp_path / "vanished")
     with pytest.raises(IsADirectoryError):
         await store.put("doc/a", tmp_path)
-    assert files_in(tmp_path / "files") == []
+    assert files() == []
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
