@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.files import files_of
+from consumers.knowledge.filing import files_of
 from consumers.knowledge.lifecycle import Step, cancel_parse, delete, reparse
 from consumers.knowledge.stages import Stages
 from consumers.knowledge.tables import Knowledge

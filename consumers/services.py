@@ -11,7 +11,8 @@ from consumers.housekeeping import Housekeeping
 from consumers.knowledge import attachments, tasks
 from consumers.knowledge.embedders import Embedders
 from consumers.knowledge.embedding import Embedder
-from consumers.knowledge.files import FileStore, files_of
+from consumers.knowledge.files import FileStore
+from consumers.knowledge.filing import files_of
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch

@@ -17,9 +17,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, Protocol
 
-from consumers.extras import S3
-from pipeline import Settings
-from pipeline.errors import ConfigurationError, StreamlaneError
+from pipeline.errors import StreamlaneError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}){0,7}")
 _SUFFIX: Final = re.compile(r"\.[a-z0-9]{1,16}")
@@ -165,20 +163,6 @@ class FolderStore:
                     raise
             for folder in (path.parent, path.parent.parent):  # a new name, and perhaps a new folder for it
                 _sync(folder)
-
-
-def files_of(settings: Settings) -> FileStore:
-    """Return where these settings keep files. Raises FileStoreError, FileStoreFull, ConfigurationError."""
-    if settings.files_url:
-        if S3.absent:
-            raise ConfigurationError(f"files_url names a bucket: {S3.how}")
-        from consumers.knowledge.files_s3 import (  # here: boto3 loads slowly, and may be absent
-            Bucket,
-            S3Store,
-        )
-
-        return S3Store(Bucket.of(settings.files_url))
-    return FolderStore(settings.data_dir / "files")
 
 
 @contextmanager

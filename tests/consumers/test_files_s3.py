@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError
-from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull, files_of
+from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull
 from consumers.knowledge.files_s3 import PART_BYTES, Bucket, S3Store
+from consumers.knowledge.filing import files_of
 from pipeline import Settings
 from pipeline.config import load
 from pipeline.errors import ConfigurationError
