@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.handlers import profiling
 from consumers.knowledge.chunking import split
 from consumers.knowledge.contents import Passage, Reading, chunks_by_id, chunks_of, store_picture
 from consumers.knowledge.documents import document
@@ -232,6 +233,7 @@ HANDLERS: Final = (
     on(QuestionGeneration, write_questions, on_archived=slot_lost),
     on(ChunkExtract, extract_entities, on_archived=slot_lost),
     on(KnowledgeAutoTag, tag_document),
+    *profiling.HANDLERS,
 )
 
 

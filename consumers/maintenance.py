@@ -4,11 +4,13 @@ import importlib
 from typing import Any, Final
 
 from consumers.core import PHRASES
-from consumers.handlers import faq
+from consumers.handlers import clearing, cloning, faq, index_deleting, moving, reparsing
+from consumers.knowledge import tasks
 from consumers.knowledge.lifecycle import DELETE_GIVEN_UP, fail_delete
 from consumers.knowledge.removal import remove
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeListDelete
+from contracts.tasks import TaskStatus
 from pipeline import Context, DeadLetter, on
 
 
@@ -21,6 +23,10 @@ async def delete_documents(job: KnowledgeListDelete, ctx: Context[Services]) -> 
     for done, knowledge_id in enumerate(job.knowledge_ids):
         async for part in remove(services.database, services.search, services.files, knowledge_id):
             await ctx.progress(done, total, part)
+        async with services.database.transaction() as session:  # if people watch it as a task
+            await tasks.advance(session, ctx.id, processed=done + 1, message="deleting")
+    async with services.database.transaction() as session:
+        await tasks.finish(session, ctx.id, TaskStatus.COMPLETED, message="deleted")
     ctx.log.info("deleted", documents=total)
 
 
@@ -30,9 +36,18 @@ async def delete_lost(job: KnowledgeListDelete, letter: DeadLetter, services: Se
     async with services.outbox.transaction() as session:
         for knowledge_id in job.knowledge_ids:
             await fail_delete(session, knowledge_id, message)
+        await tasks.finish(session, letter.job_id, TaskStatus.FAILED, error=message)
 
 
-HANDLERS: Final = (on(KnowledgeListDelete, delete_documents, on_archived=delete_lost), *faq.HANDLERS)
+HANDLERS: Final = (
+    on(KnowledgeListDelete, delete_documents, on_archived=delete_lost),
+    *clearing.HANDLERS,
+    *cloning.HANDLERS,
+    *faq.HANDLERS,
+    *index_deleting.HANDLERS,
+    *moving.HANDLERS,
+    *reparsing.HANDLERS,
+)
 
 
 def __getattr__(name: str) -> Any:

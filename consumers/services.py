@@ -32,6 +32,7 @@ class Services:
     """The outside world, as handlers see it. `reading` is held while a file or picture is read."""
 
     settings: Settings
+    pipeline: Pipeline
     database: Database
     outbox: Outbox
     files: FileStore
@@ -100,6 +101,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         opened.append(embedders := Embedders(settings))
         yield Services(
             settings=settings,
+            pipeline=pipeline,
             database=database,
             outbox=outbox,
             files=files,

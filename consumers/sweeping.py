@@ -8,14 +8,15 @@ from typing import Final
 
 import structlog
 
-from consumers.knowledge import ids, leftovers, stillness
-from consumers.knowledge.housekeeping import Standing, Verdict, Why, decide
-from consumers.knowledge.leftovers import Unsummarised
+from consumers.knowledge import clearance, ids, leftovers, stillness
+from consumers.knowledge.housekeeping import Standing, Verdict, Why, decide, lost_task
+from consumers.knowledge.leftovers import StillTask, Unsummarised
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.stillness import Still
 from contracts.knowledge import ParseStatus
 from contracts.payloads.enrichment import SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete
+from contracts.states import TERMINAL
 from contracts.topology import QUEUES
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable
@@ -86,6 +87,8 @@ class Sweep:
         await self._wikis()
         await self._summaries()
         await self._leftovers()
+        await self._tasks()
+        await self._bases()
         await self._old_rows()
         swept = self._swept
         if queued := swept.deferred[Why.QUEUED]:
@@ -283,6 +286,60 @@ class Sweep:
             if slots:
                 async with self._outbox.transaction() as session:
                     await leftovers.close_slots(session, slots)
+
+    async def _tasks(self) -> None:
+        """End the tasks whose jobs are lost: whoever watches one would wait for ever."""
+        async with self._database.read() as session:
+            found = await leftovers.motionless_tasks(session, self._cutoff)
+        for some in batches(found):
+            named = [task.id for task in some]
+            try:
+                async with self._database.read() as session:
+                    unsent = await leftovers.unsent(
+                        session, named
+                    )  # first: from there jobs come to the queue
+                states = await self._broker.states(named)
+                busy = {one for one in named if await self._inspector.has_queued("task", one)}
+            except StoreUnavailable as error:
+                self._lost_sight(error)
+                self._swept.deferred[Why.UNKNOWN] += len(some)
+                return
+            for task, state in zip(some, states, strict=True):
+                if task.id in unsent | busy or not (state is None or state in TERMINAL):
+                    self._put_off(Why.QUEUED, task.updated_at)
+                elif self._goes_on():
+                    await self._give_up_task(task)
+
+    async def _give_up_task(self, task: StillTask) -> None:
+        message = lost_task(task.updated_at, self._threshold_s)
+        if not self._dry:
+            async with self._outbox.transaction() as session:
+                if not await leftovers.give_up_task(session, task, message):
+                    return
+            log.warning("a task is lost", task=task.id, kind=task.kind, message=message)
+        self._swept.deeds.append(Deed(task.id, "fail_task", message))
+
+    async def _bases(self) -> None:
+        """Ask once more for the end of bases that are deleted and there still."""
+        async with self._database.read() as session:
+            found = await leftovers.half_deleted(session, self._cutoff)
+        for base in found:
+            try:
+                if self._away or await self._inspector.has_queued(
+                    "knowledge_base", base.id, {clearance.KIND}
+                ):
+                    self._put_off(Why.UNKNOWN if self._away else Why.QUEUED, base.updated_at)
+                    continue
+            except StoreUnavailable as error:
+                self._lost_sight(error)
+                continue
+            if not self._goes_on():
+                return
+            if not self._dry:
+                async with self._outbox.transaction() as session:
+                    task_id = await clearance.ask_again(session, base)
+                log.warning(Why.STRANDED.value, base=base.id, task=task_id)
+            self._swept.deeds.append(Deed(base.id, Verdict.DELETE_AGAIN.value, Why.STRANDED.value))
 
     async def _old_rows(self) -> None:
         """Forget deaths and deeds whose time is over."""

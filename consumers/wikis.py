@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from consumers.knowledge import wiki_showing
 from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tables_profiles import StoredProfile
 from consumers.knowledge.tenants import is_alive
 from pipeline import Database
-from pipeline.http.wikis import WikiHome, WikiPage, WikiSource, WikiText
+from pipeline.http.wikis import Portrait, WikiHome, WikiPage, WikiSource, WikiText
 
 
 class StoredWikis:
@@ -34,6 +35,22 @@ class StoredWikis:
         ):
             return None
         return WikiHome(base.id, base.name, base.tenant_id)
+
+    async def portrait(self, base_id: str) -> Portrait | None:
+        """See the protocol."""
+        async with self._database.read() as sql:
+            found = await sql.get(StoredProfile, base_id)
+        if found is None or not found.gist:
+            return None
+        return Portrait(
+            gist=found.gist,
+            topics=found.topics,
+            questions=found.typical_questions,
+            documents=int(found.stats.get("document_count", 0)),
+            method=found.method,
+            error=found.error,
+            generated_at=found.generated_at or 0,
+        )
 
     async def pages(self, base_id: str, after: str = "", limit: int | None = None) -> Sequence[WikiPage]:
         """See the protocol."""

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from consumers.commands.admitting import admins, keys
+from consumers.commands.keeping import kb
 from consumers.commands.managing import attachments, documents
 from consumers.commands.operating import AsJson, BaseName, operating
 from consumers.commands.publishing import wiki
@@ -220,6 +221,7 @@ app.add_typer(operating)
 app.add_typer(storing)
 app.add_typer(wiki, name="wiki")
 app.add_typer(faq, name="faq")
+app.add_typer(kb, name="kb")
 app.add_typer(documents, name="documents")
 app.add_typer(attachments, name="attachments")
 app.add_typer(keys, name="keys")

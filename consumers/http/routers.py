@@ -13,10 +13,13 @@ from consumers.http import (
     faq_imports,
     knowledge_bases,
     manual,
+    profiles,
+    removing,
     sheets,
     store,
     tasks,
     tenants,
+    transfers,
 )
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -30,6 +33,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     faq.router,
     faq_imports.router,
     store.router,
+    profiles.router,
+    removing.router,
+    transfers.router,
     tasks.router,
     tenants.router,
 )

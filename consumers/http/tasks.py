@@ -80,7 +80,9 @@ async def cancel(
         if effect is Effect.NOT_FOUND:
             raise _unknown(task_id)
         if effect is Effect.REFUSED:
-            raise Problem(409, f"task {task_id} has ended", "action_not_allowed")
+            raise Problem(
+                409, f"task {task_id} has ended, or is one that goes to its end", "action_not_allowed"
+            )
     return Stopped(task_id=task_id, effect=effect, delivery=delivery_of(sql))
 
 

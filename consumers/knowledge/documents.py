@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids, originals
 from consumers.knowledge.contents import drop_contents
-from consumers.knowledge.pending import forget_ingest
+from consumers.knowledge.pending import forget_ingest, keep_alive
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.spans import Attempt, current_root
@@ -167,8 +167,9 @@ async def register_many(
     retry: bool = False,
 ) -> list[Registered]:
     """Register files, as `register` does one, with a handful of statements for all that are new. With `retry`, what
-    could not be read is tried again even if its content is the same.
+    could not be read is tried again even if its content is the same. Raises KnowledgeBaseGone.
     """
+    await keep_alive(session, kb)
     found = {file.source: file for file in files}
     known = await _known(session, kb, sorted(found))
     entered = {source: _entered(file, known.get(source), retry=retry) for source, file in found.items()}

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import ids
+from consumers.knowledge.profile_asking import ask_for_profile
 from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore, Vector
 from consumers.knowledge.tables import Chunk, Knowledge, Question, table_of
 from contracts.knowledge import KEEPS_RESULTS, SummaryStatus
@@ -58,6 +59,7 @@ async def store_summary(
             generation=summary.generation,
         )
         await index.put(session, [entry])
+        await ask_for_profile(session, document.knowledge_base_id, document.language)
 
 
 async def begin_summary(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
@@ -68,7 +70,10 @@ async def begin_summary(session: AsyncSession, knowledge_id: str, attempt: int) 
 
 async def fail_summary(session: AsyncSession, knowledge_id: str, attempt: int) -> bool:
     """Say that there will be no summary; the document goes on without."""
-    return await _summary(session, knowledge_id, attempt, summary_status=SummaryStatus.FAILED)
+    failed = await _summary(session, knowledge_id, attempt, summary_status=SummaryStatus.FAILED)
+    if failed and (document := await session.get(Knowledge, knowledge_id)):
+        await ask_for_profile(session, document.knowledge_base_id, document.language)
+    return failed
 
 
 async def store_questions(

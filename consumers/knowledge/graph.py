@@ -1,12 +1,12 @@
 """The graph: entities that the chunks of a base name, relations between them, and the words that are their evidence."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from sqlalchemy import Select, Table, delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from consumers.knowledge import ids
 from consumers.knowledge.extraction import Named, Related
@@ -68,6 +68,11 @@ async def forget_mentions(
     going = select(Chunk.id).where(Chunk.knowledge_id == knowledge_id)
     if before_attempt is not None:
         going = going.where(Chunk.attempt < before_attempt)
+    await forget_chunks(session, going)
+
+
+async def forget_chunks(session: AsyncSession, going: Select[str]) -> None:
+    """Remove what these chunks say, whose ids are selected, and the entities and relations of which nothing else speaks."""
     # Locked before anybody is asked who else speaks of them: whoever is about to has them locked as well (`_keep`).
     entities = await _spoken_of(session, Entity, EntityMention, EntityMention.entity_id, going)
     relations = await _spoken_of(session, Relation, RelationEvidence, RelationEvidence.relation_id, going)
@@ -80,6 +85,80 @@ async def forget_mentions(
         for some in batches(found):
             unsaid = ~exists().where(key == thing.id)
             await changed(session, delete(thing).where(thing.id.in_(some), unsaid))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the chunks of a document say: (chunk, name, kind, count), and (chunk, source, target, kind, evidence)."""
+
+    mentions: Sequence[tuple[str, str, str, int]]
+    evidence: Sequence[tuple[str, str, str, str, str]]
+
+
+async def told_by(session: AsyncSession, knowledge_id: str) -> Told:
+    """Return what a document says, by the names of what it speaks of."""
+    source, target = aliased(Entity), aliased(Entity)
+    mentions = (
+        select(EntityMention.chunk_id, Entity.name, Entity.kind, EntityMention.count)
+        .join(Entity, Entity.id == EntityMention.entity_id)
+        .where(EntityMention.knowledge_id == knowledge_id)
+    )
+    evidence = (
+        select(RelationEvidence.chunk_id, source.name, target.name, Relation.kind, RelationEvidence.evidence)
+        .join(Relation, Relation.id == RelationEvidence.relation_id)
+        .join(source, source.id == Relation.source_id)
+        .join(target, target.id == Relation.target_id)
+        .where(RelationEvidence.knowledge_id == knowledge_id)
+    )
+    return Told(
+        [(row[0], row[1], row[2], row[3]) for row in await session.execute(mentions)],
+        [(row[0], row[1], row[2], row[3], row[4]) for row in await session.execute(evidence)],
+    )
+
+
+async def tell(
+    session: AsyncSession, kb_id: str, knowledge_id: str, told: Told, chunks: Mapping[str, str]
+) -> None:
+    """Let a document of a base say what one was told by, whose chunks have these ids now."""
+    entities = {
+        ids.entity(kb_id, name): {"knowledge_base_id": kb_id, "name": name, "kind": kind}
+        for _, name, kind, _ in told.mentions
+    }
+    mentions = [
+        {
+            "entity_id": ids.entity(kb_id, name),
+            "chunk_id": chunks[chunk],
+            "knowledge_id": knowledge_id,
+            "count": count,
+        }
+        for chunk, name, _, count in told.mentions
+        if chunk in chunks
+    ]
+    relations, evidence = {}, []
+    for chunk, source, target, kind, words in told.evidence:
+        ends = ids.entity(kb_id, source), ids.entity(kb_id, target)
+        if chunk in chunks and entities.keys() >= set(ends):
+            key = ids.relation(kb_id, *ends, kind)
+            relations[key] = {
+                "knowledge_base_id": kb_id,
+                "source_id": ends[0],
+                "target_id": ends[1],
+                "kind": kind,
+            }
+            evidence.append(
+                {
+                    "relation_id": key,
+                    "chunk_id": chunks[chunk],
+                    "knowledge_id": knowledge_id,
+                    "evidence": words,
+                }
+            )
+    for table, found in ((Entity, entities), (Relation, relations)):
+        rows = [{"id": key, **found[key]} for key in sorted(found)]
+        for some in batches(rows):
+            await _keep(session, table_of(table), some)
+    await upsert(session, table_of(EntityMention), mentions, replace=["count"])
+    await upsert(session, table_of(RelationEvidence), evidence, replace=["evidence"])
 
 
 async def _keep(session: AsyncSession, table: Table, rows: Sequence[Row]) -> None:

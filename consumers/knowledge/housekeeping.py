@@ -104,6 +104,14 @@ def stranded(threshold_s: float) -> str:
     return f"delete task stranded (no queued/active delete task) > {duration(threshold_s)}, recovered by housekeeping"
 
 
+def lost_task(moved_at: int, threshold_s: float) -> str:
+    """Return what is said of a task whose job was lost."""
+    return (
+        f"its job was lost: no progress since {moment(moved_at)} (> {duration(threshold_s)}); start it again, and it does"
+        " what is left"
+    )
+
+
 def asked_again(number: int) -> str:
     """Return what is said of a removal that was lost."""
     return f"the removal was lost and is asked for again ({number} of {DELETES})"

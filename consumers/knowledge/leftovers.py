@@ -7,16 +7,20 @@ from typing import Final
 from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge import tasks
 from consumers.knowledge.pending import BASE
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
 from consumers.knowledge.tables_spans import Span
+from consumers.knowledge.tables_tasks import Task
 from consumers.knowledge.tenants import deleted_tenants, of_the_living
 from consumers.knowledge.wiki_lane import trigger
 from contracts.knowledge import OPEN, ParseStatus, SpanStatus, SummaryStatus
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
+from contracts.tasks import TASK_OPEN, TaskStatus
 from pipeline.store import Outbox, changed
 from pipeline.store.pending_ops import Backlog, backlogs, delete_lane, delete_tenants, peek
+from pipeline.store.tables import outbox
 
 PAGE: Final = 200
 WIKI: Final = (WikiIngest, WikiFinalize)
@@ -99,6 +103,41 @@ async def vain_slots(session: AsyncSession, cutoff: int) -> Sequence[str]:
 async def close_slots(session: AsyncSession, slots: Sequence[str]) -> None:
     """Close slots that nobody waits for."""
     await session.execute(delete(Slot).where(Slot.id.in_(slots)))
+
+
+@dataclass(frozen=True, slots=True)
+class StillTask:
+    """A task that moves no more, though it has not ended."""
+
+    id: str
+    kind: str
+    updated_at: int
+
+
+async def motionless_tasks(session: AsyncSession, cutoff: int) -> list[StillTask]:
+    """Return the tasks that have not ended and have not moved since `cutoff` (ms)."""
+    still = Task.status.in_(TASK_OPEN), Task.updated_at < cutoff
+    found = select(Task.id, Task.kind, Task.updated_at).where(*still).order_by(Task.updated_at, Task.id)
+    return [StillTask(*row) for row in await session.execute(found)]
+
+
+async def unsent(session: AsyncSession, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs that were asked for and not sent yet."""
+    return set(await session.scalars(select(outbox.c.id).where(outbox.c.id.in_(job_ids))))
+
+
+async def give_up_task(session: AsyncSession, task: StillTask, message: str) -> bool:
+    """Say that a task will not end by itself any more; False if it moved meanwhile."""
+    as_seen = select(Task.id).where(Task.id == task.id, Task.updated_at == task.updated_at).with_for_update()
+    if await session.scalar(as_seen) is None:
+        return False
+    return await tasks.finish(session, task.id, TaskStatus.FAILED, error=message)
+
+
+async def half_deleted(session: AsyncSession, cutoff: int) -> Sequence[KnowledgeBase]:
+    """Return the bases that were deleted before `cutoff` (ms) and are there still."""
+    gone = select(KnowledgeBase).where(KnowledgeBase.deleted_at < cutoff).order_by(KnowledgeBase.deleted_at)
+    return (await session.scalars(gone)).all()
 
 
 async def drop_orphans(session: AsyncSession) -> int:

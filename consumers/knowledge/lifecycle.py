@@ -22,7 +22,9 @@ from consumers.knowledge.documents import (
     process_job,
 )
 from consumers.knowledge.documents import cancel as cancel_document
+from consumers.knowledge.profile_asking import ask_for_profile
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.tasks import open_task
 from consumers.knowledge.wiki_lane import retract
 from contracts.fences import Coverage, coverage
 from contracts.identity import new_id
@@ -79,9 +81,12 @@ async def reparse(
     knowledge_id: str,
     cut: int,
     timeout: float | None = None,
+    *,
+    options: ProcessOptions | None = None,
 ) -> Step:
     """Open a new attempt at a document, in whatever state but deleting. What older attempts read stays until the new one
-    replaces it; their jobs are cancelled, and those that run learn that they are superseded.
+    replaces it; their jobs are cancelled, and those that run learn that they are superseded. It gets what its base wants,
+    unless `options` say otherwise.
     """
     row = await locked(session, tenant_id, knowledge_id)
     if row is None:
@@ -109,7 +114,7 @@ async def reparse(
     await abandon(session, kb.id, knowledge_id, attempt, SpanCode.TASK_SUPERSEDED)
     await Outbox.cancel(session, Scope("knowledge", knowledge_id), PARSE, cut)
     new = Registered(knowledge_id, attempt + 1, Entry.RETRIED)
-    job = process_job(kb, new, row, ProcessOptions.of(kb, timeout))
+    job = process_job(kb, new, row, options or ProcessOptions.of(kb, timeout))
     await Outbox.add(session, ids.process_job(knowledge_id, new.attempt), job, timeout=timeout)
     return Step(knowledge_id, Effect.DONE, status, attempt)
 
@@ -120,12 +125,14 @@ async def delete(
     knowledge_ids: Sequence[str],
     cut: int,
     initiator: Initiator | None = None,
+    *,
+    task_id: str | None = None,
 ) -> list[Step]:
-    """Let documents be removed, by one job a tenant. Asked again of one that is being removed, it starts another job:
-    the first one may be lost.
+    """Let documents be removed, by one job a base. Asked again of one that is being removed, it starts another job:
+    the first one may be lost. With `task_id`, all being of one base, the job is a task that is watched.
     """
     steps: list[Step] = []
-    going: dict[int, list[str]] = {}
+    going: dict[tuple[int, str], list[str]] = {}  # a base that is deleted takes its jobs along, and no others
     for ident in dict.fromkeys(knowledge_ids):
         row = await locked(session, tenant_id, ident)
         if row is None:
@@ -134,13 +141,24 @@ async def delete(
         status = row.parse_status
         if status is not ParseStatus.DELETING:
             await _begin_delete(session, row, cut)
-        going.setdefault(row.tenant_id, []).append(ident)
+        going.setdefault((row.tenant_id, row.knowledge_base_id), []).append(ident)
         effect = Effect.ALREADY if status is ParseStatus.DELETING else Effect.DONE
         steps.append(Step(ident, effect, status, row.attempt))
-    for owner, named in going.items():
+    for (owner, kb_id), named in going.items():
         job = KnowledgeListDelete(tenant_id=owner, knowledge_ids=tuple(named), initiator=initiator)
-        await Outbox.add(session, new_id(), job)
+        if task_id is None:
+            await Outbox.add(session, new_id(), job)
+        else:
+            await open_task(session, task_id, job, tenant_id=owner, kb_id=kb_id, total=len(named))
     return steps
+
+
+async def condemn(session: AsyncSession, tenant_id: int, knowledge_ids: Sequence[str], cut: int) -> None:
+    """Let documents be removed by the caller, whose job does it at once: no other one is asked for."""
+    for ident in sorted(knowledge_ids):
+        row = await locked(session, tenant_id, ident)
+        if row is not None and row.parse_status is not ParseStatus.DELETING:
+            await _begin_delete(session, row, cut)
 
 
 async def fail_delete(session: AsyncSession, knowledge_id: str, message: str) -> bool:
@@ -170,6 +188,7 @@ async def _begin_delete(session: AsyncSession, row: Knowledge, cut: int) -> None
     await abandon(session, row.knowledge_base_id, row.id, row.attempt)
     await retract(session, row.tenant_id, row.knowledge_base_id, row.id)
     await Outbox.cancel(session, Scope("knowledge", row.id), ALL_OF_IT, cut)
+    await ask_for_profile(session, row.knowledge_base_id)
 
 
 async def locked(session: AsyncSession, tenant_id: int | None, knowledge_id: str) -> Knowledge | None:

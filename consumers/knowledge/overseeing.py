@@ -20,9 +20,9 @@ STALE_MS: Final = 20 * 60_000
 
 async def counted(session: AsyncSession) -> Mapping[str, int]:
     """Return how many documents there are of each status, those of none left out."""
-    rows = await session.execute(
-        select(Knowledge.parse_status, func.count()).group_by(Knowledge.parse_status)
-    )
+    hidden = select(KnowledgeBase.id).where(KnowledgeBase.deleted_at.is_not(None))
+    live = select(Knowledge.parse_status, func.count()).where(Knowledge.knowledge_base_id.not_in(hidden))
+    rows = await session.execute(live.group_by(Knowledge.parse_status))
     found = {row[0]: row[1] for row in rows}
     return {status.value: found[status] for status in ParseStatus if status in found}
 
@@ -43,6 +43,7 @@ def listed(
     query = (
         select(Knowledge, KnowledgeBase.name)
         .join(KnowledgeBase, KnowledgeBase.id == Knowledge.knowledge_base_id)
+        .where(KnowledgeBase.deleted_at.is_(None))
         .order_by(Knowledge.updated_at.desc(), Knowledge.id.desc())
     )
     if status is not None:

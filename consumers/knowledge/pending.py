@@ -10,7 +10,13 @@ from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tenants import is_alive
 from contracts.knowledge import SlotKind
+from pipeline.errors import StreamlaneError
 from pipeline.store.pending_ops import Lane, add, delete_key
+
+
+class KnowledgeBaseGone(StreamlaneError):  # noqa: N818 - a state of the world
+    """A knowledge base was deleted, or its tenant was; nothing comes into it any more."""
+
 
 BASE: Final = "knowledge_base"
 WIKI: Final = "wiki:ingest"
@@ -31,6 +37,12 @@ async def base_lives(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:
     )
     base = await session.scalar(select(KnowledgeBase.id).where(*live).with_for_update(read=True))
     return base is not None and await is_alive(session, tenant_id, keep=True)
+
+
+async def keep_alive(session: AsyncSession, kb: KnowledgeBase) -> None:
+    """Let nobody delete a base or its tenant before the end of this transaction. Raises KnowledgeBaseGone: somebody has."""
+    if not await base_lives(session, kb.tenant_id, kb.id):
+        raise KnowledgeBaseGone(f"the knowledge base {kb.name!r} was deleted meanwhile: name another one")
 
 
 async def writes_wiki(session: AsyncSession, tenant_id: int, kb_id: str) -> bool:

@@ -93,8 +93,18 @@ class SearchStore(Protocol):
     ) -> int:
         """Remove the entries of a document, all or only of older attempts or some kinds. Says how many."""
 
-    async def drop_base(self, session: AsyncSession, kb_id: str) -> int:
-        """Remove every entry of a knowledge base. Says how many."""
+    async def drop_chunks(self, session: AsyncSession, chunk_ids: Sequence[str]) -> int:
+        """Remove the entries of some chunks, those of their questions too. Says how many."""
+
+    async def drop_base(self, session: AsyncSession, kb_id: str, *, limit: int | None = None) -> int:
+        """Remove the entries of a knowledge base, every one or at most so many. Says how many; after none, nothing of the base
+        is left here.
+        """
+
+    async def entries(
+        self, session: AsyncSession, knowledge_id: str, *, generation: int = 0
+    ) -> list[IndexEntry]:
+        """All entries of a document, by id, with their vectors of this generation."""
 
     async def count(self, session: AsyncSession, kb_id: str, generation: int) -> int:
         """How many vectors a generation of a base has."""

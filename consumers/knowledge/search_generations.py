@@ -29,12 +29,13 @@ _DROP: Final = sql(
     "DELETE FROM search_vectors WHERE (id, generation) IN (SELECT id, generation FROM search_vectors"
     " WHERE kb_id = :kb_id AND generation NOT IN :kept LIMIT :limit) RETURNING generation"
 ).bindparams(bindparam("kept", type_=BigInteger(), expanding=True))
-_READ: Final = (
+_ENTRIES: Final = (
     "SELECT entry.id, entry.kb_id, entry.knowledge_id, entry.attempt, entry.kind, entry.chunk_id, entry.position,"
     " entry.heading, entry.text, made.model, {vector} AS vector FROM search_entries entry"
     " LEFT JOIN search_vectors made ON made.id = entry.id AND made.generation = :generation"
-    " WHERE entry.kb_id = :kb_id AND entry.id > :after ORDER BY entry.id LIMIT :limit"
 )
+_READ: Final = f"{_ENTRIES} WHERE entry.kb_id = :kb_id AND entry.id > :after ORDER BY entry.id LIMIT :limit"
+_OF_DOCUMENT: Final = f"{_ENTRIES} WHERE entry.knowledge_id = :knowledge_id ORDER BY entry.id"
 
 
 class Generations(ABC):
@@ -101,6 +102,14 @@ class Generations(ABC):
         asked = {"kb_id": kb_id, "generation": generation, "after": after, "limit": limit}
         rows = (await session.execute(sql(_READ.format(vector=self._vector_column)), asked)).mappings()
         return [self._entry(row, generation) for row in rows]
+
+    async def entries(
+        self, session: AsyncSession, knowledge_id: str, *, generation: int = 0
+    ) -> list[IndexEntry]:
+        """See `SearchStore`."""
+        asked = {"knowledge_id": knowledge_id, "generation": generation}
+        query = sql(_OF_DOCUMENT.format(vector=self._vector_column))
+        return [self._entry(row, generation) for row in (await session.execute(query, asked)).mappings()]
 
     def _entry(self, row: RowMapping, generation: int) -> IndexEntry:
         vector = None if row["vector"] is None else self._read_vector(row["vector"])

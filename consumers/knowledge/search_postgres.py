@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, column, delete, table
+from sqlalchemy import ColumnElement, column, delete, select, table
 from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -42,7 +42,9 @@ MOST_POSITIONS: Final = 255
 SAMPLE: Final = 50_000
 """Entries of the bases looked at, for how many there are and how long they usually are."""
 
-_entries = table("search_entries", *map(column, ("id", "kb_id", "knowledge_id", "attempt", "kind")))
+_entries = table(
+    "search_entries", *map(column, ("id", "kb_id", "knowledge_id", "attempt", "kind", "chunk_id"))
+)
 _vectors = table("search_vectors", column("id"))
 
 _ADD = sql(
@@ -139,9 +141,21 @@ class PostgresSearch(Generations):
             conditions.append(_entries.c.kind.in_([str(kind) for kind in kinds]))
         return await changed(session, delete(_entries).where(*conditions))
 
-    async def drop_base(self, session: AsyncSession, kb_id: str) -> int:
-        """Remove every entry of a knowledge base. Says how many."""
-        return await changed(session, delete(_entries).where(_entries.c.kb_id == kb_id))
+    async def drop_chunks(self, session: AsyncSession, chunk_ids: Sequence[str]) -> int:
+        """Remove the entries of some chunks, those of their questions too. Says how many."""
+        return sum(
+            [
+                await changed(session, delete(_entries).where(_entries.c.chunk_id.in_(some)))
+                for some in batches(chunk_ids)
+            ]
+        )
+
+    async def drop_base(self, session: AsyncSession, kb_id: str, *, limit: int | None = None) -> int:
+        """Remove the entries of a knowledge base, every one or at most so many. Says how many; after none, nothing of the base
+        is left here.
+        """
+        some = select(_entries.c.id).where(_entries.c.kb_id == kb_id).limit(limit)
+        return await changed(session, delete(_entries).where(_entries.c.id.in_(some)))
 
     async def search(
         self,

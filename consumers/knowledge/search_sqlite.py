@@ -40,7 +40,9 @@ from consumers.knowledge.search_vectors import DEFAULT_BUDGET_BYTES, Space, Vect
 from pipeline.store import batches
 from pipeline.store.sqlite import BUSY_S, READERS, prepare_connections, sqlite_url, store_errors
 
-_entries = table("search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind")))
+_entries = table(
+    "search_entries", *map(column, ("seq", "id", "kb_id", "knowledge_id", "attempt", "kind", "chunk_id"))
+)
 _words = table("search_words", column("rowid"))
 _vectors = table("search_vectors", *map(column, ("id", "kb_id", "generation")))
 
@@ -63,6 +65,7 @@ _COUNT_DROP = sql(
     "INSERT INTO search_versions (kb_id, generation, drops) VALUES (:kb_id, :generation, 1)"
     " ON CONFLICT (kb_id, generation) DO UPDATE SET drops = drops + 1"
 )
+_FORGET_VERSION = sql("DELETE FROM search_versions WHERE kb_id = :kb_id")
 _FREQUENCIES = sql(
     "SELECT json_extract(asked.value, '$[0]') AS pattern, (SELECT coalesce(sum(doc), 0) FROM search_vocabulary"
     " WHERE term >= json_extract(asked.value, '$[1]') AND term <= json_extract(asked.value, '$[2]')) AS frequency"
@@ -136,9 +139,19 @@ class SqliteSearch(Generations):
             conditions.append(_entries.c.kind.in_(kinds))
         return await _remove(session, *conditions)
 
-    async def drop_base(self, session: AsyncSession, kb_id: str) -> int:
-        """Remove every entry of a knowledge base. Says how many."""
-        return await _remove(session, _entries.c.kb_id == kb_id)
+    async def drop_chunks(self, session: AsyncSession, chunk_ids: Sequence[str]) -> int:
+        """Remove the entries of some chunks, those of their questions too. Says how many."""
+        return sum([await _remove(session, _entries.c.chunk_id.in_(some)) for some in batches(chunk_ids)])
+
+    async def drop_base(self, session: AsyncSession, kb_id: str, *, limit: int | None = None) -> int:
+        """Remove the entries of a knowledge base, every one or at most so many. Says how many; after none, nothing of the base
+        is left here.
+        """
+        some = select(_entries.c.seq).where(_entries.c.kb_id == kb_id).order_by(_entries.c.seq).limit(limit)
+        removed = await _remove(session, _entries.c.seq.in_(some))
+        if not removed:
+            await session.execute(_FORGET_VERSION, {"kb_id": kb_id})
+        return removed
 
     async def search(
         self,

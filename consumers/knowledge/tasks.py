@@ -6,10 +6,10 @@ Each function is one guarded transition inside the caller's transaction; what ha
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import table_of
+from consumers.knowledge.tables import KnowledgeBase, table_of
 from consumers.knowledge.tables_tasks import Task
 from contracts.fences import coverage
 from contracts.identity import derive_id
@@ -20,6 +20,10 @@ from contracts.wire import cut as shortened
 from pipeline.store import Outbox, changed, insert_one, now_ms
 
 BATCH: Final = 200
+SOURCE: Final = "source_kb_id"
+"""The detail of a task that says from which other base it takes."""
+ENDLESS: Final = frozenset({"kb:delete", "knowledge:list_delete"})
+"""Kinds that nobody stops half-way: what is left would be neither there nor gone."""
 KEPT_MS: Final = 7 * 24 * 3600 * 1000
 """How long a task can be asked for after its end."""
 
@@ -42,6 +46,25 @@ async def open_task(
     """Register a task and ask for its job, whose id is the task's unless given. False if the task is there already: then
     nothing happens.
     """
+    if not await register(
+        session, task_id, job, tenant_id=tenant_id, kb_id=kb_id, total=total, detail=detail
+    ):
+        return False
+    await Outbox.add(session, job_id or task_id, job)
+    return True
+
+
+async def register(
+    session: AsyncSession,
+    task_id: str,
+    job: JobPayload,
+    *,
+    tenant_id: int,
+    kb_id: str,
+    total: int = 0,
+    detail: Mapping[str, Any] | None = None,
+) -> bool:
+    """Register the task of a job that is there already; False if it is registered."""
     now = now_ms()
     row = {
         "id": task_id,
@@ -59,10 +82,7 @@ async def open_task(
         "updated_at": now,
         "finished_at": None,
     }
-    if not await insert_one(session, table_of(Task), row):
-        return False
-    await Outbox.add(session, job_id or task_id, job)
-    return True
+    return await insert_one(session, table_of(Task), row)
 
 
 async def reopen(
@@ -131,6 +151,8 @@ async def cancel(session: AsyncSession, tenant_id: int | None, task_id: str, cut
     task = await find(session, tenant_id, task_id)
     if task is None:
         return Effect.NOT_FOUND
+    if task.kind in ENDLESS and task.status in TASK_OPEN:
+        return Effect.REFUSED
     if not await finish(session, task_id, TaskStatus.CANCELLED, message="cancelled by a person"):
         return Effect.ALREADY if task.status is TaskStatus.CANCELLED else Effect.REFUSED
     await Outbox.cancel(session, Scope("task", task_id), coverage("task"), cut)
@@ -145,6 +167,23 @@ async def find(session: AsyncSession, tenant_id: int | None, task_id: str) -> Ta
     if tenant_id is not None:
         found = found.where(Task.tenant_id == tenant_id)
     return (await session.scalars(found)).one_or_none()
+
+
+async def stop_all(session: AsyncSession, kb: KnowledgeBase, message: str) -> int:
+    """Let every task of a base end that has not, also one that only reads it: the base goes, and their jobs with it."""
+    values = {
+        "status": TaskStatus.CANCELLED,
+        "message": message,
+        "updated_at": now_ms(),
+        "finished_at": now_ms(),
+    }
+    still = Task.tenant_id == kb.tenant_id, Task.status.in_(TASK_OPEN), of_base(kb.id)
+    return await changed(session, update(Task).where(*still).values(values))
+
+
+def of_base(kb_id: str) -> ColumnElement[bool]:
+    """Return the condition under which a task changes a base, or takes from it."""
+    return or_(Task.knowledge_base_id == kb_id, Task.detail[SOURCE].as_string() == kb_id)
 
 
 async def under_way(session: AsyncSession, kb_id: str, kind: str) -> str | None:

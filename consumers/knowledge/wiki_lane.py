@@ -72,6 +72,23 @@ async def ask_for_pages(session: AsyncSession, job: WikiIngest, knowledge_id: st
     return asked
 
 
+async def ask_anew_for_pages(session: AsyncSession, document: Knowledge) -> bool:
+    """Let a document that is complete be written about in the wiki of the base where it is now, once more if it was before.
+    False where that base has none.
+    """
+    if not await pending.writes_wiki(session, document.tenant_id, document.knowledge_base_id):
+        return False
+    payload = {"attempt": document.attempt, "language": document.language}
+    await add(
+        session, document.tenant_id, ingest_lane(document.knowledge_base_id), WRITE, document.id, payload
+    )
+    job = WikiIngest(
+        tenant_id=document.tenant_id, knowledge_base_id=document.knowledge_base_id, language=document.language
+    )
+    await trigger(session, job, new_id(), delay=UPLOAD_S)
+    return True
+
+
 async def switch(session: AsyncSession, base: KnowledgeBase, *, on: bool) -> int:
     """Switch the wiki of a base on or off. On: its documents are written about; off: none waits for its pages any longer,
     and the pages stay. Says how many documents are to be written about.

@@ -50,6 +50,19 @@ class WikiText:
     versions: Sequence[tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What a base is about, and of how many documents that was made. `error` says why it is not newer."""
+
+    gist: str
+    topics: Sequence[str]
+    questions: Sequence[str]
+    documents: int
+    method: str
+    error: str
+    generated_at: int
+
+
 class Wikis(Protocol):
     """Keeps wikis. Every method raises StoreUnavailable; a base of another tenant is as one that is not there."""
 
@@ -58,6 +71,9 @@ class Wikis(Protocol):
 
     async def base(self, base_id: str, tenant_id: int | None = None) -> WikiHome | None:
         """Return a base, whether it has pages or not."""
+
+    async def portrait(self, base_id: str) -> Portrait | None:
+        """Return what a base is about, if that was written."""
 
     async def pages(self, base_id: str, after: str = "", limit: int | None = None) -> Sequence[WikiPage]:
         """Return the pages of a base by slug, those behind `after`."""

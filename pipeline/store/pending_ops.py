@@ -200,6 +200,14 @@ async def delete_lane(session: AsyncSession, lane: Lane) -> int:
     return await changed(session, delete(task_pending_ops).where(*_of(lane)))
 
 
+async def delete_scope(session: AsyncSession, scope: str, scope_id: str) -> int:
+    """Remove the operations of all lanes of a scope; return how many. Raises ValueError when a part of its name is missing."""
+    if not (scope and scope_id):
+        raise ValueError(f"a scope needs a kind and an id: {scope!r}, {scope_id!r}")
+    of_it = _ops.scope == scope, _ops.scope_id == scope_id
+    return await changed(session, delete(task_pending_ops).where(*of_it))
+
+
 async def delete_tenants(session: AsyncSession, tenant_ids: Collection[int]) -> int:
     """Remove all operations of tenants; return how many."""
     return sum(

@@ -45,6 +45,7 @@ OPERATING = {
         "hurrying",
         "jobs",
         "keys",
+        "knowledge_bases",
         "operating",
         "queues",
         "serve",

@@ -1,14 +1,16 @@
 """An app over a real queue and a real database, and callers of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 import pytest
 from consumers.api import api_of
 from consumers.commands.session import POOLS
-from consumers.knowledge.documents import ProcessOptions, SourceFile, register
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.contents import chunks_of, store_parsed
+from consumers.knowledge.documents import ProcessOptions, SourceFile, begin_processing, register
+from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.slots import begin_finalizing
 from consumers.lanes import HANDLERS, handlers_of
 from consumers.services import Services, open_services
 from contracts.jobs import JobPayload
@@ -16,6 +18,7 @@ from contracts.outcomes import Skip
 from contracts.payloads import AWAITING_HANDLER
 from contracts.payloads.documents import DocumentProcess
 from pipeline.errors import StoreUnavailable
+from pipeline.handlers import Handler
 from pipeline.runtime import Pipeline
 from pipeline.store import audit, keys
 from pipeline.store.engine import Database
@@ -25,6 +28,7 @@ from pipeline.store.ledger import SqlLedger
 from tests.support.backends import BACKENDS
 from tests.support.databases import migrated
 from tests.support.hand import Hand
+from tests.support.library import MODEL, parsed
 from tests.support.standing import let_stand
 from tests.support.waiting import wait_until
 
@@ -192,6 +196,53 @@ def register_one(database):
         return registered.knowledge_id, kb.id
 
     return one
+
+
+@pytest.fixture
+def complete_one(services, register_one):
+    """Put a complete document of two passages into a base; return its id, that of its base and those of the passages."""
+
+    async def one(name: str = "a", tenant: int = 1, base: str = "b"):
+        ident, kb = await register_one(name, tenant, base)
+        async with services.outbox.transaction() as sql:
+            await begin_processing(sql, ident, 1)
+            await fix_embedding(sql, kb, MODEL, 4)
+            await store_parsed(sql, services.search, ident, 1, parsed(f"{name} swims", f"{name} flies"))
+            await begin_finalizing(sql, ident, 1, [])
+        async with services.database.read() as sql:
+            chunks = await chunks_of(sql, ident, 1)
+        return ident, kb, [chunk.id for chunk in chunks]
+
+    return one
+
+
+@pytest.fixture
+def maintained(pipeline, services):
+    """Work on long jobs, and those of other pools, while the block runs."""
+
+    def maintained(*pools: str, change: Callable[[Handler], Handler] = lambda handler: handler):
+        named = ["maintenance", *pools]
+        handlers = [change(handler) for handler in handlers_of(named)]
+        ours = {handler.payload.spec.type for handler in handlers}
+        return pipeline.workers(
+            pools=named, handlers=handlers, services=services, only=ours, duties=services.duties
+        )
+
+    return maintained
+
+
+@pytest.fixture
+def task_ended(operator):
+    """Wait for the end of a task; return what is said of it."""
+
+    async def task_ended(task_id: str):
+        async def over():
+            said = (await operator.get(f"/api/v1/tasks/{task_id}")).json()
+            return said if said["status"] not in {"pending", "processing"} else None
+
+        return await wait_until(over, describe=f"task {task_id} has ended", timeout=30)
+
+    return task_ended
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ ATTACHED = "/api/v1/sessions/{session_id}/attachments"
 FAQ = "/api/v1/knowledge-bases/{id}/faq"
 TASKS = "/api/v1/tasks"
 BASES = "/api/v1/knowledge-bases"
-WIKI = f"{BASES}/{{id}}/wiki/pages"
+OF_BASE = f"{BASES}/{{id}}"
+WIKI = f"{OF_BASE}/wiki/pages"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
 TENANTS = f"{ADMIN}/tenants"
@@ -90,6 +91,17 @@ ONE_TENANT = {
     ("POST", f"{BASES}/{{id}}/reembed"): WRITE,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
+    ("DELETE", OF_BASE): WRITE,
+    ("GET", f"{OF_BASE}/profile"): LOOK,
+    ("POST", f"{OF_BASE}/profile"): WRITE,
+    ("DELETE", f"{OF_BASE}/tags/{{tag_id}}/knowledge"): WRITE,
+    ("DELETE", f"{OF_BASE}/knowledge/{{knowledge_id}}/chunks/{{chunk_id}}"): WRITE,
+    ("POST", "/api/v1/knowledge-bases/copy"): WRITE,
+    ("GET", "/api/v1/knowledge-bases/copy/progress/{task_id}"): LOOK,
+    ("POST", f"{KNOWLEDGE}/move"): WRITE,
+    ("GET", f"{KNOWLEDGE}/move/progress/{{task_id}}"): LOOK,
+    ("POST", f"{OF_BASE}/knowledge/batch-delete"): WRITE,
+    ("POST", f"{OF_BASE}/knowledge/batch-reparse"): WRITE,
 }
 GUARDED = ALL_TENANTS | ONE_TENANT
 PARTS = {
@@ -102,12 +114,19 @@ PARTS = {
     "tenant": "7",
     "entry_id": "e1",
     "session_id": "s1",
+    "tag_id": "t",
+    "knowledge_id": "k",
+    "chunk_id": "c",
 }
 QUESTION = {"question": "why?", "answers": ["because"]}
 
 
 BODIES = {
     ("POST", TENANTS): {"name": "a"},
+    ("POST", "/api/v1/knowledge-bases/copy"): {"source_id": "a", "target_id": "b"},
+    ("POST", f"{KNOWLEDGE}/move"): {"knowledge_ids": ["7"], "source_kb_id": "a", "target_kb_id": "b"},
+    ("POST", f"{OF_BASE}/knowledge/batch-delete"): {"ids": ["7"]},
+    ("POST", f"{OF_BASE}/knowledge/batch-reparse"): {"ids": ["7"]},
     ("POST", BASES): {"name": "b"},
     ("PATCH", f"{BASES}/{{id}}"): {},
     ("POST", f"{BASES}/{{id}}/search"): {"query": "a"},
@@ -169,7 +188,7 @@ async def test_who_is_refused_a_change_is_written_down(client, key, endpoint, au
     (deed,) = await audited()
     assert (deed.outcome, deed.actor_role) == ("denied", "platform_api_key")
     ours = endpoint[1].startswith("/api/v1/system/")
-    assert deed.action.startswith("system." if ours else "knowledge.")
+    assert deed.action.startswith("system." if ours else ("knowledge.", "kb."))
     assert next(iter(GUARDED[endpoint])) in deed.details["error"]
 
 

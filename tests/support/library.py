@@ -94,6 +94,10 @@ class Library:
     outbox: Outbox
     kb: KnowledgeBase
     files: FolderStore
+    source: KnowledgeBase | None = None
+    """Another base, from which documents come."""
+    profiled: list[JobPayload] = field(default_factory=list)
+    """Jobs that would have written what a base is about."""
 
     async def do(self, step: Step, *args: Any, **options: Any) -> Any:
         """Run one transition in a transaction of its own."""

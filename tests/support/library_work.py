@@ -22,7 +22,12 @@ from contracts.payloads.documents import (
     ImageMultimodal,
     KnowledgePostProcess,
 )
-from contracts.payloads.enrichment import ChunkExtract, KnowledgeAutoTag, SummaryGeneration
+from contracts.payloads.enrichment import (
+    ChunkExtract,
+    KnowledgeAutoTag,
+    KnowledgeBaseProfile,
+    SummaryGeneration,
+)
 from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.store.visits import VisitedConnection
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection, AsyncAdapt_asyncpg_cursor
@@ -45,6 +50,9 @@ async def handle(library: Library, job_id: str, job: JobPayload) -> None:
         for ident in job.knowledge_ids:
             async for _ in remove(library.database, library.index, library.files, ident):
                 pass
+        return
+    if isinstance(job, KnowledgeBaseProfile):
+        library.profiled.append(job)
         return
     assert isinstance(job, DocumentPayload | ChunkExtract)
     place = job.knowledge_id or "", job.attempt

@@ -33,7 +33,8 @@ async def wiki_pages(visit: Visit, base_id: str) -> Response:
         return await _nowhere(visit)
     pages = [page for page in await keeper.pages(base_id) if page.slug != INDEX]
     pages.sort(key=lambda page: (page.kind == "document", page.folder, page.title.casefold()))
-    return await visit.page("wiki.html", "wiki", base=base, pages=pages)
+    about = await keeper.portrait(base_id)
+    return await visit.page("wiki.html", "wiki", base=base, pages=pages, about=about)
 
 
 @router.get("/wiki/{base_id}/{slug}")
