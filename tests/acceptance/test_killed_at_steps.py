@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.databases import POSTGRES, migrated
 from tests.support.dying import COUNTED
 from tests.support.end_state import end_state
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * 3600)]
 
 KILLS = int(os.environ.get("STREAMLANE_TEST_KILLS", "3"))
 CHOSEN = ("web/blog.html", "office/with-images.docx", "text/workzone-ru.txt", "text/empty.txt")
@@ -66,11 +67,13 @@ def test_killed_at_any_step_every_document_ends_and_nothing_is_left(
     assert not undisturbed["left"]
     seed = random.randrange(1 << 32)
     chance, left = random.Random(seed), KILLS
-    while left > 0:
-        here, chain = place(f"killed-{left}"), list[int]()
+    for number in count(1):
+        if left <= 0:
+            break
+        here, chain = place(f"killed-{number}"), list[int]()
         while left > 0 and len(chain) < Settings().max_crashes:
             chain.append(chance.randrange(1, last))
             left -= dying_streamlane(chain[-1], *command, data_dir=here.data_dir, env=here.env)
         said = streamlane(*command, data_dir=here.data_dir, env=here.env)
-        assert said.json["totals"]["failed"] == 1, (seed, chain, said)
+        assert said.json.get("totals", {}).get("failed") == 1, (seed, chain, said)
         assert here.end() == undisturbed, (seed, chain)
