@@ -1,14 +1,14 @@
-"""`streamlane reembed`: heavy work on the store of a base, followed to its end."""
+"""`streamlane reembed` and `curate`: heavy work on the store of a base, followed to its end."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.markup import escape
 
 from consumers.commands.ask import base_named
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, emit, err, out, say, shown
-from consumers.knowledge import reembedding, tasks
+from consumers.knowledge import curating, reembedding, tasks
 from consumers.knowledge.embedding import ModelUnavailable
 from consumers.knowledge.tables_tasks import Task
 from contracts.tasks import TASK_OPEN, TaskStatus
@@ -32,6 +32,24 @@ async def reembed(
         except ModelUnavailable as lack:
             raise ConfigurationError(str(lack)) from None
         return await follow(opened, task_id, limit, as_json=as_json)
+
+
+async def curate(
+    kb_name: str, action: Literal["merge", "prune", "all"], *, dry_run: bool, limit: float, as_json: bool
+) -> int:
+    """Put a graph into order, or only say what would be done. Returns the exit code."""
+    async with session(work=limit > 0) as opened:
+        kb = await base_named(opened, kb_name)
+        async with opened.services.outbox.transaction() as sql:
+            task_id = await curating.ask_for(sql, kb.id, action, dry_run=dry_run)
+        code = await follow(opened, task_id, limit, as_json=as_json)
+        task = await _look(opened, task_id)
+    if not as_json:
+        for group in task.detail.get("merged", ()):
+            out.print(
+                escape(shown(f"  {group['into']} ← {', '.join(group['names'])} ({', '.join(group['why'])})"))
+            )
+    return code
 
 
 async def follow(opened: Session, task_id: str, limit: float, *, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """The commands that work on the store of a base: their arguments."""
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
@@ -15,6 +16,14 @@ Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Work until it is done; Ctrl-C leaves it to any worker.")
 ]
 DEFAULT: Final = "default"
+
+
+class Action(StrEnum):
+    """What is done to a graph."""
+
+    MERGE = "merge"
+    PRUNE = "prune"
+    ALL = "all"
 
 
 @storing.command("reembed")
@@ -34,5 +43,25 @@ def reembed(
 
     run(
         reembed(kb, model, dimension, again=again, limit=LIMIT_S if wait else 0, as_json=as_json),
+        as_json=as_json,
+    )
+
+
+@storing.command("curate")
+def curate(
+    kb: BaseName = DEFAULT,
+    action: Annotated[
+        Action, typer.Option(help="Merge names, prune what nothing speaks of, or both.")
+    ] = Action.ALL,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Put the graph of a base into order: names of one thing become one, and what nothing speaks of goes."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.store import curate
+
+    run(
+        curate(kb, action.value, dry_run=dry_run, limit=LIMIT_S if wait else 0, as_json=as_json),
         as_json=as_json,
     )

@@ -1,13 +1,13 @@
-"""The store of a base over HTTP: embed it anew."""
+"""The store of a base over HTTP: embed it anew, put its graph into order."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, base_of, services_of, writer
 from consumers.http.tasks import Started, delivery_of
-from consumers.knowledge import reembedding
+from consumers.knowledge import curating, reembedding
 from consumers.knowledge.embedders import MOST_NUMBERS
 from consumers.knowledge.embedding import ModelUnavailable
 from pipeline.http.audit import recorded
@@ -53,4 +53,33 @@ async def reembed(
                 )
         except ModelUnavailable as lack:
             raise Problem(400, str(lack), "model_unavailable") from None
+    return Started(task_id=task_id, delivery=delivery_of(sql))
+
+
+class Curation(BaseModel):
+    """What is to be done to a graph: names of one thing and relations that say the same are merged, what nothing speaks of is
+    pruned. A `dry_run` only says what would be.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["merge", "prune", "all"] = "all"
+    dry_run: bool = False
+
+
+@router.post("/curate", status_code=202)
+async def curate(
+    request: Request,
+    who: Annotated[Principal, writer("knowledge.graph_curated")],
+    id: Ident,  # noqa: A002 - the name in the path
+    asked: Curation,
+) -> Started:
+    """Put the graph of a base into order; watch it as a task, whose detail is the report."""
+    services = services_of(request)
+    async with recorded(
+        Call.of(request, who), "knowledge.graph_curated", ("knowledge_base", id), action=asked.action
+    ):
+        kb = await base_of(services, who, id)
+        async with services.outbox.transaction() as sql:
+            task_id = await curating.ask_for(sql, kb.id, asked.action, dry_run=asked.dry_run)
     return Started(task_id=task_id, delivery=delivery_of(sql))

@@ -11,7 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 from consumers.knowledge import ids
 from consumers.knowledge.extraction import Named, Related
 from consumers.knowledge.tables import Chunk, table_of
-from consumers.knowledge.tables_graph import Entity, EntityMention, Relation, RelationEvidence
+from consumers.knowledge.tables_graph import Entity, EntityAlias, EntityMention, Relation, RelationEvidence
 from pipeline.store import batches, changed, insert_new, upsert
 from pipeline.store.rows import Row
 
@@ -21,16 +21,21 @@ async def store_graph(
 ) -> None:
     """Add what a chunk says, in the transaction that closed its slot. A relation of an unnamed entity is left out."""
     here = {"chunk_id": chunk.id, "knowledge_id": chunk.knowledge_id}
+    said = [
+        *(one.name for one in entities),
+        *(name for link in relations for name in (link.source, link.target)),
+    ]
+    key_of = await _keys(session, kb_id, said)
     named: dict[str, Named] = {}
     for one in entities:  # spellings of one name are one entity, called as it was first
-        key = ids.entity(kb_id, one.name)
+        key = key_of[one.name]
         seen = named.get(key)
         named[key] = replace(seen, count=seen.count + one.count) if seen else one
     entity_rows = [
         {"id": key, "knowledge_base_id": kb_id, "name": one.name[:255], "kind": one.kind[:64]}
         for key, one in named.items()
     ]
-    await _keep(session, table_of(Entity), entity_rows)
+    await keep(session, table_of(Entity), entity_rows)
     await upsert(
         session,
         table_of(EntityMention),
@@ -39,8 +44,8 @@ async def store_graph(
     )
     related = {}
     for link in relations:
-        source, target = ids.entity(kb_id, link.source), ids.entity(kb_id, link.target)
-        if source in named and target in named:
+        source, target = key_of[link.source], key_of[link.target]
+        if source in named and target in named and (source != target or link.source == link.target):
             related[ids.relation(kb_id, source, target, link.kind)] = (source, target, link)
     relation_rows = [
         {
@@ -52,7 +57,7 @@ async def store_graph(
         }
         for key, (source, target, link) in related.items()
     ]
-    await _keep(session, table_of(Relation), relation_rows)
+    await keep(session, table_of(Relation), relation_rows)
     await upsert(
         session,
         table_of(RelationEvidence),
@@ -73,7 +78,7 @@ async def forget_mentions(
 
 async def forget_chunks(session: AsyncSession, going: Select[str]) -> None:
     """Remove what these chunks say, whose ids are selected, and the entities and relations of which nothing else speaks."""
-    # Locked before anybody is asked who else speaks of them: whoever is about to has them locked as well (`_keep`).
+    # Locked before anybody is asked who else speaks of them: whoever is about to has them locked as well (`keep`).
     entities = await _spoken_of(session, Entity, EntityMention, EntityMention.entity_id, going)
     relations = await _spoken_of(session, Relation, RelationEvidence, RelationEvidence.relation_id, going)
     for speaks in (EntityMention, RelationEvidence):
@@ -120,13 +125,16 @@ async def tell(
     session: AsyncSession, kb_id: str, knowledge_id: str, told: Told, chunks: Mapping[str, str]
 ) -> None:
     """Let a document of a base say what one was told by, whose chunks have these ids now."""
+    key_of = await _keys(
+        session, kb_id, [*(one[1] for one in told.mentions), *(name for one in told.evidence for name in one[1:3])]
+    )
     entities = {
-        ids.entity(kb_id, name): {"knowledge_base_id": kb_id, "name": name, "kind": kind}
+        key_of[name]: {"knowledge_base_id": kb_id, "name": name, "kind": kind}
         for _, name, kind, _ in told.mentions
     }
     mentions = [
         {
-            "entity_id": ids.entity(kb_id, name),
+            "entity_id": key_of[name],
             "chunk_id": chunks[chunk],
             "knowledge_id": knowledge_id,
             "count": count,
@@ -136,7 +144,7 @@ async def tell(
     ]
     relations, evidence = {}, []
     for chunk, source, target, kind, words in told.evidence:
-        ends = ids.entity(kb_id, source), ids.entity(kb_id, target)
+        ends = key_of[source], key_of[target]
         if chunk in chunks and entities.keys() >= set(ends):
             key = ids.relation(kb_id, *ends, kind)
             relations[key] = {
@@ -156,12 +164,22 @@ async def tell(
     for table, found in ((Entity, entities), (Relation, relations)):
         rows = [{"id": key, **found[key]} for key in sorted(found)]
         for some in batches(rows):
-            await _keep(session, table_of(table), some)
+            await keep(session, table_of(table), some)
     await upsert(session, table_of(EntityMention), mentions, replace=["count"])
     await upsert(session, table_of(RelationEvidence), evidence, replace=["evidence"])
 
 
-async def _keep(session: AsyncSession, table: Table, rows: Sequence[Row]) -> None:
+async def _keys(session: AsyncSession, kb_id: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the ids of what these names mean: that of another entity, where two were found to be one."""
+    own = {name: ids.entity(kb_id, name) for name in names}
+    merged: dict[str, str] = {}
+    for some in batches(sorted(set(own.values()))):
+        found = select(EntityAlias.id, EntityAlias.entity_id).where(EntityAlias.id.in_(some))
+        merged.update((row.id, row.entity_id) for row in await session.execute(found))
+    return {name: merged.get(key, key) for name, key in own.items()}
+
+
+async def keep(session: AsyncSession, table: Table, rows: Sequence[Row]) -> None:
     """Insert what is not there yet; nobody removes any of it before this transaction ends."""
     rows = sorted(rows, key=itemgetter("id"))
     while rows:

@@ -27,6 +27,12 @@ async def locked(session: AsyncSession, kb_id: str) -> KnowledgeBase | None:
     return found.one_or_none()
 
 
+async def lives(session: AsyncSession, kb_id: str) -> bool:
+    """Whether a base is there."""
+    live = KnowledgeBase.id == kb_id, KnowledgeBase.deleted_at.is_(None)
+    return await session.scalar(select(KnowledgeBase.id).where(*live)) is not None
+
+
 async def begin(
     session: AsyncSession,
     kb: KnowledgeBase,

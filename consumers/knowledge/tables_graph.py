@@ -42,6 +42,19 @@ class Entity(Row):
     kind: Mapped[str] = mapped_column(String(64))
 
 
+class EntityAlias(Row):
+    """What an entity is called, too: `id` is that of an entity of this name, which was merged with it."""
+
+    __tablename__ = "entity_aliases"
+    __table_args__ = (Index("entity_aliases_entity", "entity_id"),)
+
+    id: Mapped[Id] = mapped_column(primary_key=True)
+    knowledge_base_id: Mapped[OfBase]
+    entity_id: Mapped[Id] = mapped_column(ForeignKey("entities.id", ondelete="CASCADE"))
+    name: Mapped[Name]
+    why: Mapped[str] = mapped_column(String(32))
+
+
 class EntityMention(Row):
     """How often a chunk names an entity."""
 

@@ -41,7 +41,6 @@ AWAITING_HANDLER: Final = frozenset(
         "email:invite",
         "email:reset",
         "ks:backup",
-        "ks:curate",
         "memory:extract",
         "notify:email",
         "notify:webhook",

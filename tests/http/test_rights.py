@@ -89,6 +89,7 @@ ONE_TENANT = {
     ("POST", f"{FAQ}/entries/delete"): WRITE,
     ("POST", f"{FAQ}/search"): LOOK,
     ("POST", f"{BASES}/{{id}}/reembed"): WRITE,
+    ("POST", f"{BASES}/{{id}}/curate"): WRITE,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
     ("DELETE", OF_BASE): WRITE,
@@ -139,6 +140,7 @@ BODIES = {
     ("POST", f"{FAQ}/entries/delete"): {"ids": ["7"]},
     ("POST", f"{FAQ}/search"): {"query": "why?"},
     ("POST", f"{BASES}/{{id}}/reembed"): {"model": "hashing-1"},
+    ("POST", f"{BASES}/{{id}}/curate"): {},
 }
 
 
