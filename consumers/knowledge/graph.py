@@ -126,7 +126,9 @@ async def tell(
 ) -> None:
     """Let a document of a base say what one was told by, whose chunks have these ids now."""
     key_of = await _keys(
-        session, kb_id, [*(one[1] for one in told.mentions), *(name for one in told.evidence for name in one[1:3])]
+        session,
+        kb_id,
+        [*(one[1] for one in told.mentions), *(name for one in told.evidence for name in one[1:3])],
     )
     entities = {
         key_of[name]: {"knowledge_base_id": kb_id, "name": name, "kind": kind}
