@@ -13,9 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from consumers.commands.admitting import admins, keys
+from consumers.commands.arranging import tenants
 from consumers.commands.keeping import kb
 from consumers.commands.managing import attachments, documents
-from consumers.commands.operating import AsJson, BaseName, operating
+from consumers.commands.operating import AsJson, BaseName, OfTenant, operating
 from consumers.commands.publishing import wiki
 from consumers.commands.replying import faq
 from consumers.commands.storing import storing
@@ -91,6 +92,7 @@ def demo() -> None:
 @app.command()
 def ingest(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    *,
     kb: BaseName = "default",
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Work until every document has ended.")
@@ -105,6 +107,7 @@ def ingest(
             "--wiki/--no-wiki", help="Write pages about what the documents of this base say, from now on."
         ),
     ] = None,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Make documents searchable: parse, embed, index, summarise, question, tag and link them.
@@ -126,28 +129,35 @@ def ingest(
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ingest import ingest
 
+    found = list(map(Path, paths))
     run(
-        ingest(list(map(Path, paths)), kb, timeout, wait=wait, retry=retry, wiki=wiki, as_json=as_json),
+        ingest(found, kb, timeout, wait=wait, retry=retry, wiki=wiki, as_json=as_json, tenant=tenant),
         as_json=as_json,
     )
 
 
 @app.command()
-def ask(question: Question, kb: BaseName = "default", as_json: AsJson = False) -> None:
+def ask(question: Question, kb: BaseName = "default", tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Answer a question from the documents, with citations."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ask import ask
 
-    run(ask(question, kb, as_json), as_json=as_json)
+    run(ask(question, kb, as_json, tenant=tenant), as_json=as_json)
 
 
 @app.command()
-def search(query: Question, kb: BaseName = "default", limit: Limit = 10, as_json: AsJson = False) -> None:
+def search(
+    query: Question,
+    kb: BaseName = "default",
+    limit: Limit = 10,
+    tenant: OfTenant = 1,
+    as_json: AsJson = False,
+) -> None:
     """Find passages by words and by meaning."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ask import search
 
-    run(search(query, kb, limit, as_json), as_json=as_json)
+    run(search(query, kb, limit, as_json, tenant=tenant), as_json=as_json)
 
 
 @app.command()
@@ -219,6 +229,7 @@ def housekeeping(
 
 app.add_typer(operating)
 app.add_typer(storing)
+app.add_typer(tenants, name="tenants")
 app.add_typer(wiki, name="wiki")
 app.add_typer(faq, name="faq")
 app.add_typer(kb, name="kb")

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from consumers.commands.session import TENANT, Session, session
+from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
 from consumers.knowledge.answering import Answer, Passage
 from consumers.knowledge.asking import answer, look
@@ -13,9 +13,9 @@ from consumers.knowledge.tables import KnowledgeBase
 from pipeline.errors import ConfigurationError
 
 
-async def search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
+async def search(query: str, kb_name: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print what is found; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         found = await look(opened.services, kb.id, query, limit=limit)
     hits = found.passages
@@ -32,9 +32,9 @@ async def search(query: str, kb_name: str, limit: int, as_json: bool) -> int:
     return OK
 
 
-async def ask(question: str, kb_name: str, as_json: bool) -> int:
+async def ask(question: str, kb_name: str, as_json: bool, *, tenant: int) -> int:
     """Print an answer; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         said = await answer(opened.services, await base_named(opened, kb_name), question)
     if as_json:
         emit(
@@ -63,9 +63,9 @@ def print_answer(said: Answer) -> None:
 async def base_named(opened: Session, name: str) -> KnowledgeBase:
     """Return a knowledge base. Raises ConfigurationError naming those there are."""
     async with opened.services.database.read() as sql:
-        if found := await find_base(sql, TENANT, name):
+        if found := await find_base(sql, opened.tenant, name):
             return found
-        known = ", ".join(base.name for base in await list_bases(sql, TENANT))
+        known = ", ".join(base.name for base in await list_bases(sql, opened.tenant))
     hint = f"there are: {known}" if known else "there is none yet: `streamlane ingest PATH` makes one"
     raise ConfigurationError(f"no knowledge base {name!r}; {hint}")
 

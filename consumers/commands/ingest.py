@@ -39,17 +39,18 @@ async def ingest(
     retry: bool,
     wiki: bool | None,
     as_json: bool,
+    tenant: int = TENANT,
 ) -> int:
     """Bring files in and say how each fared; return the exit code."""
     begun = time.monotonic()
     async with AsyncExitStack() as held:
         try:
-            opened = await held.enter_async_context(session(work=wait))
+            opened = await held.enter_async_context(session(work=wait, tenant=tenant))
         except StoreUnavailable as error:
             raise StoreUnavailable(f"{error}; no document was taken in: repeat the command later") from None
         if wiki is not None:
             async with opened.services.outbox.transaction() as sql:
-                kb = await ensure_base(sql, TENANT, kb_name)
+                kb = await ensure_base(sql, opened.tenant, kb_name)
                 await switch(sql, kb, on=wiki)
         outcomes = await bring_in(opened, kb_name, paths, wait=wait, limit=limit, quiet=as_json, retry=retry)
     report(kb_name, outcomes, time.monotonic() - begun, as_json=as_json)
@@ -74,7 +75,7 @@ async def bring_in(
     """
     services = opened.services
     async with services.database.transaction() as sql:
-        kb = await ensure_base(sql, TENANT, kb_name)
+        kb = await ensure_base(sql, opened.tenant, kb_name)
     found = await asyncio.to_thread(lambda: list(find_files(paths, leave_out=services.settings.data_dir)))
     if not found:
         raise ConfigurationError("there are no files to ingest (hidden files are passed over)")

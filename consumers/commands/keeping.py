@@ -4,12 +4,13 @@ from typing import Annotated, Final
 
 import typer
 
-from consumers.commands.operating import AsJson, Yes
+from consumers.commands.operating import AsJson, OfTenant, Yes
 from consumers.commands.terminal import named, needs, run
 from consumers.extras import KNOWLEDGE
 
 kb = typer.Typer(
-    no_args_is_help=True, help="Knowledge bases: delete, copy or describe one, move documents between two."
+    no_args_is_help=True,
+    help="Knowledge bases: make, set up, delete, copy or describe one, move documents between two.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the knowledge base.", callback=named)]
@@ -18,12 +19,17 @@ LIMIT_S: Final = 3600.0
 
 
 @kb.command("delete")
-def delete(name: Name, wait: Wait = True, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(
+    name: Name, wait: Wait = True, yes: Yes = False, tenant: OfTenant = 1, as_json: AsJson = False
+) -> None:
     """Delete a knowledge base with everything in it. Its name is free at once."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.knowledge_bases import delete_base
 
-    run(delete_base(name, yes=yes, limit=LIMIT_S if wait else 0, as_json=as_json), as_json=as_json)
+    run(
+        delete_base(name, yes=yes, limit=LIMIT_S if wait else 0, tenant=tenant, as_json=as_json),
+        as_json=as_json,
+    )
 
 
 @kb.command("copy")
@@ -37,6 +43,7 @@ def copy(
     ],
     wait: Wait = True,
     yes: Yes = False,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Make one base equal to another: it gets what it lacks, without parsing, and loses what it has too much."""
@@ -44,20 +51,21 @@ def copy(
     from consumers.commands.knowledge_bases import copy_base
 
     limit = LIMIT_S if wait else 0
-    run(copy_base(source, target, yes=yes, limit=limit, as_json=as_json), as_json=as_json)
+    run(copy_base(source, target, yes=yes, limit=limit, tenant=tenant, as_json=as_json), as_json=as_json)
 
 
 @kb.command("profile")
 def profile(
     name: Name,
     refresh: Annotated[bool, typer.Option("--refresh", help="Write it anew first.")] = False,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Say what a base is about: a gist, topics, typical questions and figures."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.knowledge_bases import show_profile
 
-    run(show_profile(name, refresh=refresh, as_json=as_json), as_json=as_json)
+    run(show_profile(name, refresh=refresh, tenant=tenant, as_json=as_json), as_json=as_json)
 
 
 @kb.command("move")
@@ -69,6 +77,7 @@ def move(
         bool, typer.Option("--reparse", help="Parse them there again, as that base wants it.")
     ] = False,
     wait: Wait = True,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Move documents to another base, with their vectors."""
@@ -76,4 +85,7 @@ def move(
     from consumers.commands.knowledge_bases import move_documents
 
     limit = LIMIT_S if wait else 0
-    run(move_documents(ids, source, target, reparse=reparse, limit=limit, as_json=as_json), as_json=as_json)
+    run(
+        move_documents(ids, source, target, reparse=reparse, limit=limit, tenant=tenant, as_json=as_json),
+        as_json=as_json,
+    )

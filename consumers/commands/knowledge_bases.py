@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from consumers.commands.ask import base_named
 from consumers.commands.long_work import watched
-from consumers.commands.session import TENANT, Session, session
+from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, moment, out, shown
 from consumers.desk import by_hand
 from consumers.knowledge import clearance, transfers
@@ -23,36 +23,36 @@ WRITE_S: Final = 300.0
 """How long a profile may take to be written."""
 
 
-async def delete_base(name: str, *, yes: bool, limit: float, as_json: bool) -> int:
+async def delete_base(name: str, *, yes: bool, limit: float, tenant: int, as_json: bool) -> int:
     """Delete a base; work until it is gone, at most `limit` seconds. Return the exit code."""
-    (kb,) = await _named(name)
+    (kb,) = await _named(tenant, name)
     if not await agreed(f"Delete the knowledge base {name!r} with everything in it?", yes=yes):
         out.print(UNCHANGED)
         return FAILED
-    async with session(work=limit > 0) as opened, by_hand("kb delete") as call:
+    async with session(work=limit > 0, tenant=tenant) as opened, by_hand("kb delete") as call:
         outbox = opened.services.outbox
         async with recorded(call, "knowledge.base_deleted", ("knowledge_base", kb.id)) as entry:
             cut = await outbox.choose_cut()
             async with outbox.transaction() as sql:
-                begun = await clearance.begin(sql, TENANT, kb.id, cut)
+                begun = await clearance.begin(sql, tenant, kb.id, cut)
             entry.details |= {"task_id": begun.task_id, "effect": begun.effect.value}
         return await watched(opened.services, begun.task_id, limit, as_json=as_json)
 
 
-async def copy_base(source: str, target: str, *, yes: bool, limit: float, as_json: bool) -> int:
+async def copy_base(source: str, target: str, *, yes: bool, limit: float, tenant: int, as_json: bool) -> int:
     """Make a base equal to another; work until it is, at most `limit` seconds. Return the exit code."""
-    a, b = await _named(source, target)
+    a, b = await _named(tenant, source, target)
     question = f"Make {target!r} equal to {source!r}? What {target!r} alone has is removed."
     if not await agreed(question, yes=yes):
         out.print(UNCHANGED)
         return FAILED
-    async with session(work=limit > 0) as opened, by_hand("kb copy") as call:
+    async with session(work=limit > 0, tenant=tenant) as opened, by_hand("kb copy") as call:
         about = {"source_id": a.id}
         async with recorded(call, "kb.clone_started", ("knowledge_base", b.id), **about) as entry:
             who = Initiator(user_id=call.who.id, role=call.who.role)
             try:
                 async with opened.services.outbox.transaction() as sql:
-                    task_id = await transfers.begin_clone(sql, TENANT, a.id, b.id, who)
+                    task_id = await transfers.begin_clone(sql, tenant, a.id, b.id, who)
             except Conflict as conflict:
                 raise ConfigurationError(str(conflict)) from None
             entry.details["task_id"] = task_id
@@ -60,18 +60,18 @@ async def copy_base(source: str, target: str, *, yes: bool, limit: float, as_jso
 
 
 async def move_documents(
-    ids: Sequence[str], source: str, target: str, *, reparse: bool, limit: float, as_json: bool
+    ids: Sequence[str], source: str, target: str, *, reparse: bool, limit: float, tenant: int, as_json: bool
 ) -> int:
     """Move documents to another base; work until they are there, at most `limit` seconds. Return the exit code."""
-    a, b = await _named(source, target)
+    a, b = await _named(tenant, source, target)
     idents = distinct(ids)
     if not 0 < len(idents) <= MOST:
         raise ConfigurationError(f"name 1 to {MOST} documents, not {len(idents)}")
-    async with session(work=limit > 0) as opened, by_hand("kb move") as call:
+    async with session(work=limit > 0, tenant=tenant) as opened, by_hand("kb move") as call:
         about = {"source_kb_id": a.id, "knowledge_ids": " ".join(idents)}
         async with recorded(call, "knowledge.move_started", ("knowledge_base", b.id), **about) as entry:
             job = KnowledgeMove(
-                tenant_id=TENANT,
+                tenant_id=tenant,
                 task_id="",
                 knowledge_ids=tuple(idents),
                 source_kb_id=a.id,
@@ -81,7 +81,7 @@ async def move_documents(
             )
             try:
                 async with opened.services.outbox.transaction() as sql:
-                    task_id = await transfers.begin_move(sql, TENANT, job)
+                    task_id = await transfers.begin_move(sql, tenant, job)
             except Conflict as conflict:
                 raise ConfigurationError(str(conflict)) from None
             except StrangeDocuments as strange:
@@ -93,10 +93,10 @@ async def move_documents(
         return await watched(opened.services, task_id, limit, as_json=as_json)
 
 
-async def show_profile(name: str, *, refresh: bool, as_json: bool) -> int:
+async def show_profile(name: str, *, refresh: bool, tenant: int, as_json: bool) -> int:
     """Print what a base is about, written anew first with `refresh`; return the exit code."""
-    (kb,) = await _named(name)
-    async with session(work=refresh) as opened:
+    (kb,) = await _named(tenant, name)
+    async with session(work=refresh, tenant=tenant) as opened:
         if refresh:
             await _write(opened, kb)
         async with opened.services.database.read() as sql:
@@ -148,6 +148,6 @@ def _print(name: str, found: StoredProfile) -> None:
     )
 
 
-async def _named(*names: str) -> list[KnowledgeBase]:
-    async with session() as opened:
+async def _named(tenant: int, *names: str) -> list[KnowledgeBase]:
+    async with session(tenant=tenant) as opened:
         return [await base_named(opened, name) for name in names]

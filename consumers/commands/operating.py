@@ -21,6 +21,7 @@ operating.add_typer(jobs, name="jobs")
 operating.add_typer(dead, name="dead")
 
 BaseName = Annotated[str, typer.Option("--kb", help="Name of the knowledge base.", callback=named)]
+OfTenant = Annotated[int, typer.Option("--tenant", min=1, max=2**63 - 1, help="Whose knowledge bases.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]

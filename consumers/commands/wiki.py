@@ -21,9 +21,9 @@ MARK: Final = ".streamlane-wiki"
 HEAD: Final = 65_536  # bytes in which a file says who made it
 
 
-async def list_pages(kb_name: str, as_json: bool) -> int:
+async def list_pages(kb_name: str, as_json: bool, *, tenant: int) -> int:
     """Print the pages of a base; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             pages = await pages_of(sql, kb.id)
@@ -40,9 +40,9 @@ async def list_pages(kb_name: str, as_json: bool) -> int:
     return OK
 
 
-async def switch_wiki(kb_name: str, as_json: bool, *, on: bool) -> int:
+async def switch_wiki(kb_name: str, as_json: bool, *, on: bool, tenant: int) -> int:
     """Switch the wiki of a base on or off; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.outbox.transaction() as sql:
             asked = await switch(sql, kb, on=on)
@@ -55,10 +55,10 @@ async def switch_wiki(kb_name: str, as_json: bool, *, on: bool) -> int:
     return OK
 
 
-async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
+async def show_page(slug: str, kb_name: str, as_json: bool, *, tenant: int) -> int:
     """Print a page, named as the list names it or by its slug alone; return the exit code."""
     folder, _, name = slug.rpartition("/")
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             found = await shown_page(sql, kb.id, name)
@@ -84,10 +84,10 @@ async def show_page(slug: str, kb_name: str, as_json: bool) -> int:
     return OK
 
 
-async def export_pages(folder: Path | None, kb_name: str, as_json: bool) -> int:
+async def export_pages(folder: Path | None, kb_name: str, as_json: bool, *, tenant: int) -> int:
     """Write the pages of a base as Markdown files; files of an earlier export that are no pages any more go."""
     folder = folder or Path("wiki-" + re.sub(r"[^\w-]+", "-", kb_name))
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             files = await exported(sql, kb.id)

@@ -49,7 +49,9 @@ OPERATING = {
         "operating",
         "queues",
         "serve",
+        "setting_up",
         "settings",
+        "tenants",
         "wording",
     ]
 }
