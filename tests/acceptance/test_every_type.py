@@ -245,6 +245,7 @@ def again_and_elsewhere(caller: Caller, base: str, guide: str, river: str) -> No
     caller.task(caller.post(f"{into}/reembed", {"model": "hashing-1", "dimension": 256})["task_id"])
     assert caller.get(into)["embedding_dimension"] == 256
     assert "0.7" in found(caller, base, "how do I scale a pool")
+    assert caller.task(caller.post(f"{into}/curate", {})["task_id"])["detail"]
     copy = caller.post("/knowledge-bases", {"name": "copy"})["id"]
     caller.task(caller.post("/knowledge-bases/copy", {"source_id": base, "target_id": copy})["task_id"])
     assert "Glomma" in found(caller, copy, "longest river of Norway")
@@ -262,7 +263,14 @@ def again_and_elsewhere(caller: Caller, base: str, guide: str, river: str) -> No
         lambda: "Oslofjord" not in found(caller, other, "into the Oslofjord near Fredrikstad"),
         "a deleted passage is not found any more",
     )
-    caller.proved |= {"knowledge:list_reparse", "ks:reembed", "kb:clone", "knowledge:move", "index:delete"}
+    caller.proved |= {
+        "knowledge:list_reparse",
+        "ks:reembed",
+        "ks:curate",
+        "kb:clone",
+        "knowledge:move",
+        "index:delete",
+    }
 
 
 def end(caller: Caller, base: str) -> None:
