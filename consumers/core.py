@@ -78,6 +78,7 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
             warnings=(*document.warnings, *left_out),
             model=side.model,
             generation=side.generation,
+            captions=True,
         )
         async with services.outbox.transaction(ctx.job) as session:
             await hold(session, side)
@@ -261,7 +262,7 @@ async def _kept(
     for image in images:
         key = file_key(knowledge_id, image.data)
         await services.files.put(key, image.data)
-        pictures.append(Picture(file_key=key, mime=image.mime, page=image.page))
+        pictures.append(Picture(file_key=key, mime=image.mime, page=image.page, scan=image.scan))
     async with services.database.read() as session:
         stayed = await stays(session, knowledge_id)
     for picture in pictures if not stayed else ():  # its removal may have been here before they were

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 import contracts.payloads  # registers them all, too: the job of a dead letter may be of any
 from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
+from consumers.graphs import StoredGraphs
 from consumers.knowledge.tenants import is_alive
 from consumers.operator import operator
 from consumers.overseeing import StoredDocuments
@@ -42,6 +43,7 @@ def desk_of(pipeline: Pipeline, database: Database) -> Desk:
         business=None if KNOWLEDGE.absent else Documents(database, outbox, timeout=timeout),
         documents=StoredDocuments(database, pipeline, outbox),
         wikis=StoredWikis(database),
+        graphs=StoredGraphs(database),
         tenants=StoredTenants(),
     )
 

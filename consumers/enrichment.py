@@ -1,4 +1,4 @@
-"""Pool enrichment: pictures, summaries, questions, graph and tags. Also the table of its handlers.
+"""Pool enrichment: pictures, summaries, questions, graph, tags and memory. Also the table of its handlers.
 
 Each handler stores its result in the transaction that closes its slot, and only if it was the one to close it: run
 twice, it changes nothing. A failed enrichment never fails the document; its slot is closed all the same.
@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.handlers import profiling
+from consumers.handlers import memory, profiling
+from consumers.knowledge.captioning import caption
 from consumers.knowledge.chunking import split
 from consumers.knowledge.contents import Passage, Reading, chunks_by_id, chunks_of, store_picture
 from consumers.knowledge.documents import document
@@ -54,7 +55,7 @@ async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
     """Read the words in one picture; the last one to end starts post-processing."""
     services = ctx.services
     side = await services.side(job.knowledge_base_id)
-    reading = await _reading(job, services, side)
+    reading = await _reading(job, ctx, side)
 
     async def store(session: AsyncSession) -> None:
         await store_picture(session, services.search, job.knowledge_id, job.attempt, reading)
@@ -62,35 +63,45 @@ async def read_picture(job: ImageMultimodal, ctx: Context[Services]) -> None:
     await _close(job, ctx, Stage.MULTIMODAL, f"multimodal.image[{job.image_index}]", store, side)
 
 
-async def _reading(job: ImageMultimodal, services: Services, side: Side) -> Reading:
-    if reason := why_unread():
-        return Reading(job.image_index, ImageStatus.SKIPPED, reason)
-    stage, settings = (job.knowledge_id, "words", job.image_url), services.settings
-    if (known := await services.stages.recall(*stage)) is not None:
-        words = known.decode()
-    else:
-        try:
-            data = await services.files.read(job.image_url)
-            async with services.reading:
-                words = await read_words(
-                    data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb
-                )
-        except UnreadablePicture as problem:
-            return Reading(job.image_index, ImageStatus.FAILED, str(problem))
-        await services.stages.keep(*stage, data=words.encode())
-    pieces = split(words)
-    embedder = services.embedder_for(job.knowledge_id, side.embedder)
-    vectors = await embedder.embed([piece.text for piece in pieces])
-    passages = [
-        Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)
-    ]
+async def _reading(job: ImageMultimodal, ctx: Context[Services], side: Side) -> Reading:
+    services, unread = ctx.services, why_unread()
+    try:
+        words = "" if unread or not job.enable_ocr else await _words(job, services)
+    except UnreadablePicture as problem:
+        return Reading(job.image_index, ImageStatus.FAILED, str(problem))
+    described = await caption(job, services, final=ctx.final)
+    if unread and not described.text:
+        return Reading(
+            job.image_index, ImageStatus.SKIPPED, "; ".join(filter(None, (unread, described.reason)))
+        )
     return Reading(
         job.image_index,
         ImageStatus.READ,
-        words=passages,
+        described.reason or unread or "",
+        words=await _passages(job, services, side, words),
+        captions=await _passages(job, services, side, described.text),
         model=side.model,
         generation=side.generation,
     )
+
+
+async def _words(job: ImageMultimodal, services: Services) -> str:
+    """Raises UnreadablePicture."""
+    stage, settings = (job.knowledge_id, "words", job.image_url), services.settings
+    if (known := await services.stages.recall(*stage)) is not None:
+        return known.decode()
+    data = await services.files.read(job.image_url)
+    async with services.reading:
+        words = await read_words(data, timeout=settings.parser_timeout_s, memory_mb=settings.parser_memory_mb)
+    await services.stages.keep(*stage, data=words.encode())
+    return words
+
+
+async def _passages(job: ImageMultimodal, services: Services, side: Side, text: str) -> list[Passage]:
+    pieces = split(text)
+    embedder = services.embedder_for(job.knowledge_id, side.embedder)
+    vectors = await embedder.embed([piece.text for piece in pieces])
+    return [Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)]
 
 
 async def picture_lost(job: ImageMultimodal, letter: DeadLetter, services: Services) -> None:
@@ -234,6 +245,7 @@ HANDLERS: Final = (
     on(ChunkExtract, extract_entities, on_archived=slot_lost),
     on(KnowledgeAutoTag, tag_document),
     *profiling.HANDLERS,
+    *memory.HANDLERS,
 )
 
 

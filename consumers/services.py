@@ -18,6 +18,7 @@ from consumers.knowledge.search_postgres import PostgresSearch
 from consumers.knowledge.search_sqlite import SqliteSearch
 from consumers.knowledge.sides import Side, side_of
 from consumers.knowledge.stages import KeptEmbedder, Stages
+from consumers.knowledge.vision import Vision
 from consumers.settings import share
 from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.runtime import through
@@ -38,6 +39,7 @@ class Services:
     files: FileStore
     search: SearchStore
     embedders: Embedders
+    vision: Vision
     stages: Stages
     reading: asyncio.Semaphore
     housekeeping: Housekeeping
@@ -83,13 +85,13 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
     database = await newest_database(pipeline.settings)
     search, files = search_of(database), files_of(pipeline.settings)
-    opened: list[Embedders] = []
+    opened: list[Embedders | Vision] = []
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
 
     async def close() -> None:
-        for embedders in opened:
-            await embedders.close()
+        for models in opened:
+            await models.close()
         await search.close()
         await files.close()
         await database.close()
@@ -99,6 +101,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
         await refuse_another(pipeline, database)
         settings = pipeline.settings
         opened.append(embedders := Embedders(settings))
+        opened.append(vision := Vision(settings))
         yield Services(
             settings=settings,
             pipeline=pipeline,
@@ -107,6 +110,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             files=files,
             search=search,
             embedders=embedders,
+            vision=vision,
             stages=Stages(database, files),
             reading=asyncio.Semaphore(settings.parser_concurrency),
             housekeeping=Housekeeping(pipeline, database, outbox, search),

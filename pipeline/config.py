@@ -30,6 +30,7 @@ _LOCAL: Final = (
     "outbound_",
     "source_folders",
     "embedding_",
+    "vision_",
 )
 """Beginnings of the settings that each process is told where it starts: how to begin, and what users may reach from it."""
 
@@ -156,6 +157,12 @@ class Settings(BaseSettings):
         None, ge=1, le=16_000, description="how many numbers the vectors of that model have"
     )
     embedding_timeout_s: float = Field(60.0, gt=0, le=3600, description="limit of one call of that service")
+    vision_base_url: str | None = Field(
+        None, description="service that describes pictures, as http://host:8000/v1; unset: they are only read"
+    )
+    vision_api_key: SecretStr | None = Field(None, description="key of that service")
+    vision_model: str | None = Field(None, max_length=255, description="model that describes pictures")
+    vision_timeout_s: float = Field(60.0, gt=0, le=3600, description="limit of one call of that service")
 
     housekeeping_enabled: bool = Field(
         True, description="look every five minutes for what got stuck; 0, false, off, no: do not"

@@ -15,9 +15,11 @@ from typer.core import TyperGroup
 from consumers.commands.admitting import admins, keys
 from consumers.commands.arranging import tenants
 from consumers.commands.keeping import kb
+from consumers.commands.linking import graph
 from consumers.commands.managing import attachments, documents
 from consumers.commands.operating import AsJson, BaseName, OfTenant, operating
 from consumers.commands.publishing import wiki
+from consumers.commands.remembering import memory
 from consumers.commands.replying import faq
 from consumers.commands.storing import storing
 from consumers.commands.terminal import emit, needs, run
@@ -235,6 +237,8 @@ app.add_typer(faq, name="faq")
 app.add_typer(kb, name="kb")
 app.add_typer(documents, name="documents")
 app.add_typer(attachments, name="attachments")
+app.add_typer(memory, name="memory")
+app.add_typer(graph, name="graph")
 app.add_typer(keys, name="keys")
 app.add_typer(settings, name="settings")
 app.add_typer(admins, name="admins")

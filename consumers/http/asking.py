@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
+from consumers.http.callers import NAME, PREFIX, Ident, Reader, base_of, printable, services_of
 from consumers.knowledge.answering import Citation, Passage
 from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, look
 from consumers.knowledge.attachments import Waited, await_ready
@@ -45,11 +45,14 @@ class Question(BaseModel):
     question: Text
     attachments: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=20)] = []
     """Files of a session, waited for until they are read or the limit is over."""
+    subject_id: Annotated[str, Field(pattern=NAME)] | None = None
+    """Who asks, by the tenant's own name: what is remembered of them is answered from, too."""
 
 
 class Source(BaseModel):
-    """A passage and where it stands: in a document, on a page of the wiki, or among the ready answers. `position` counts the
-    chunks of a document; it is left out where the whole document was found by its summary. `page` is the slug of a page.
+    """A passage and where it stands: in a document, on a page of the wiki, among the ready answers, or in what is remembered of
+    who asks. `position` counts the chunks of a document; it is left out where the whole document was found by its summary.
+    `page` is the slug of a page.
     """
 
     knowledge_base_id: str
@@ -62,6 +65,7 @@ class Source(BaseModel):
     page: str | None = None
     faq_entry: str | None = None
     attachment: str | None = None
+    memory_item: str | None = None
 
 
 class Found(Source):
@@ -123,7 +127,7 @@ async def ask(
         limit = services.settings.chat_attachment_wait_timeout_s
         waited = await await_ready(services.database, kb.tenant_id, asked.attachments, limit)
     async with _turn(request):
-        said = await answer(services, kb, asked.question, waited.ready)
+        said = await answer(services, kb, asked.question, waited.ready, asked.subject_id)
     return Said(
         attachments=waited.ready if asked.attachments else None,
         attachments_skipped=waited.skipped if asked.attachments else None,

@@ -25,6 +25,8 @@ AskedTenant = Annotated[
 ]
 
 PREFIX: Final = "/api/v1"
+NAME: Final = r"^[A-Za-z0-9._:-]{1,128}$"
+"""What a tenant may call a session, or a person, of its own."""
 
 
 def writer(deed: str) -> Any:

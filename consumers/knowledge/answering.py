@@ -34,7 +34,8 @@ SAME: Final = 0.8  # likeness from which on two sentences say the same
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a passage stands: in a document, on a page of the wiki, named by its slug, or it is a ready answer, named by its
-    entry, or in a file attached to a chat. `position` counts chunks; it is None where a document was found by its summary.
+    entry, in a file attached to a chat, or it is something remembered of who asks. `position` counts chunks; it is None where
+    a document was found by its summary.
     """
 
     knowledge_base_id: str
@@ -45,6 +46,7 @@ class Place:
     page: str | None = None
     faq_entry: str | None = None
     attachment: str | None = None
+    memory_item: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from consumers.knowledge import attachments, faq
 from consumers.knowledge.aiming import Aim, aim_at
 from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
 from consumers.knowledge.fates import Named, named_of
+from consumers.knowledge.recalling import remembered
 from consumers.knowledge.search import EntryKind, Hit
 from consumers.knowledge.sides import serves
 from consumers.knowledge.tables import KnowledgeBase
@@ -92,10 +93,14 @@ def _scored(query: str, hits: Sequence[Hit], aim: Aim) -> Iterator[tuple[Hit, fl
 
 
 async def answer(
-    services: Services, kb: KnowledgeBase, question: str, attached: Sequence[str] = ()
+    services: Services,
+    kb: KnowledgeBase,
+    question: str,
+    attached: Sequence[str] = (),
+    subject_id: str | None = None,
 ) -> Answer:
-    """Answer a question from the passages of a base, and of files attached to a chat that are read; an answer without citations
-    says that nothing fits.
+    """Answer a question from the passages of a base, of files attached to a chat that are read, and of what is remembered of who
+    asks; an answer without citations says that nothing fits.
     """
     found = await look(services, kb.id, question, limit=PASSAGES)
     passages = found.passages
@@ -103,5 +108,7 @@ async def answer(
         embedder = services.embedder
         beside = await attachments.passages(services.database, embedder, attached, question, PASSAGES)
         passages = sorted([*beside, *passages], key=lambda one: -one.score)[:PASSAGES]
+    if subject_id is not None:
+        passages = [*await remembered(services, kb, subject_id, question), *passages]
     said = await ExtractiveWriter(services.embedder).compose(question, passages)
     return replace(said, notice=found.notice)

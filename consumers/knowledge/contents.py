@@ -41,11 +41,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """An image to be stored. One with a `skipped` reason is not read."""
+    """An image to be stored, a `scan` where it is a whole page. One with a `skipped` reason is not read."""
 
     file_key: str
     mime: str
     page: int | None = None
+    scan: bool = False
     skipped: str = ""
 
 
@@ -237,6 +238,7 @@ def _next_jobs(place: _Place, parsed: Parsed, to_read: Sequence[int]) -> list[Ch
                 **common,
                 image_url=parsed.pictures[position].file_key,
                 enable_caption=parsed.captions,
+                image_source_type="scanned_pdf" if parsed.pictures[position].scan else "",
                 image_index=position,
             ),
             SlotKind.IMAGE,

@@ -41,23 +41,24 @@ class EndpointBusy(Retry, EmbeddingError):  # noqa: N818 - a state of the world
 
 @dataclass
 class Endpoint:
-    """One service, shared by its models. `timeout_s` limits one call."""
+    """One service, shared by its models. `timeout_s` limits one call; `key_setting` is where its key comes from."""
 
     base_url: str
     api_key: SecretStr | None = None
     timeout_s: float = 60.0
+    key_setting: str = "STREAMLANE_EMBEDDING_API_KEY"
     _client: httpx.AsyncClient | None = None
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     _busy_until: float = 0.0
 
-    async def call(self, asked: dict[str, Any]) -> Any:
-        """Return what the service answers. Raises the errors of this module, ModelUnavailable, TextRefused."""
+    async def call(self, asked: dict[str, Any], path: str = "embeddings") -> Any:
+        """Return what the service answers to a call. Raises the errors of this module, ModelUnavailable, TextRefused."""
         async with self._turns:
             wait = self._busy_until - time.monotonic()
             if wait > 0:  # what one was told, all know
                 raise EndpointBusy(max(wait, SHORTEST_S), f"{self.base_url} is busy")
             try:
-                answer = await self._opened().post("embeddings", json=asked)
+                answer = await self._opened().post(path, json=asked)
             except httpx.TimeoutException as error:
                 raise EndpointAway(
                     f"{self.base_url} did not answer within {self.timeout_s:g} s ({type(error).__name__})"
@@ -99,7 +100,7 @@ class Endpoint:
         if status in {400, 413, 422}:
             raise TextRefused(said)
         if status in {401, 403}:
-            raise EndpointAway(f"{said}: check STREAMLANE_EMBEDDING_API_KEY")
+            raise EndpointAway(f"{said}: check {self.key_setting}")
         raise EndpointAway(said)
 
 

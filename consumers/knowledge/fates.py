@@ -92,18 +92,19 @@ async def headway(session: AsyncSession, knowledge_ids: Sequence[str]) -> Headwa
 
 
 async def _unread(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, list[str]]:
+    in_part = Image.status == ImageStatus.READ
     counted = (
-        select(Image.knowledge_id, Image.reason, func.count())
-        .where(
-            Image.knowledge_id.in_(knowledge_ids), Image.status.in_((ImageStatus.SKIPPED, ImageStatus.FAILED))
-        )
-        .group_by(Image.knowledge_id, Image.reason)
+        select(Image.knowledge_id, Image.reason, in_part.label("in_part"), func.count())
+        .where(Image.knowledge_id.in_(knowledge_ids))
+        .where(Image.status.in_((ImageStatus.SKIPPED, ImageStatus.FAILED)) | (in_part & (Image.reason != "")))
+        .group_by(Image.knowledge_id, Image.reason, in_part)
         .order_by(Image.reason)
     )
     said: dict[str, list[str]] = {}
-    for ident, reason, count in await session.execute(counted):
+    for ident, reason, partly, count in await session.execute(counted):
         pictures = "1 picture was" if count == 1 else f"{count} pictures were"
-        said.setdefault(ident, []).append(f"{pictures} not read: {reason}")
+        how = "read only in part" if partly else "not read"
+        said.setdefault(ident, []).append(f"{pictures} {how}: {reason}")
     return said
 
 

@@ -66,7 +66,7 @@ async def read_words(data: bytes, *, timeout: float, memory_mb: int) -> str:
 
 def words_in(data: bytes) -> str:
     """Read in this process: up to 700 MiB and some seconds, so only for a child. Raises UnreadablePicture."""
-    pixels = _decoded(data)
+    pixels = decoded(data)
     if min(pixels.shape[:2]) < LEAST_SIDE:
         return ""
     try:
@@ -79,7 +79,7 @@ def words_in(data: bytes) -> str:
         _give_back()
 
 
-def _decoded(data: bytes) -> Any:
+def decoded(data: bytes) -> Any:
     """Pixels (height, width, BGR) upright, without transparency, and not too many."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 

@@ -40,12 +40,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedImage:
-    """A picture that may hold words. `page` counts from 1, and is None where the format has no pages."""
+    """A picture that may hold words. `page` counts from 1, and is None where the format has no pages; a `scan` is a whole page
+    that has no text beside it.
+    """
 
     data: bytes
     mime: str
     page: int | None
     index: int
+    scan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,14 +89,15 @@ def worth_reading(
         if not (scan or _may_hold_words(data)) or (digest := hashlib.sha256(data).digest()) in seen:
             continue
         if len(taken) == limits.pictures:
-            return tuple(taken), (f"only the first {limits.pictures} pictures were kept",)
+            unread = f"; of the pages from {page} on only what is text was read" if scan else ""
+            return tuple(taken), (f"only the first {limits.pictures} pictures were kept{unread}",)
         seen.add(digest)
         width, height = size(data) or (0, 0)
         if width * height > limits.picture_pixels or len(data) > min(limits.picture_mb << 20, room):
             too_big += 1
             continue
         room -= len(data)
-        taken.append(ExtractedImage(data, mime, page, len(taken)))
+        taken.append(ExtractedImage(data, mime, page, len(taken), scan))
     return tuple(taken), (f"pictures left out because they are too big: {too_big}",) if too_big else ()
 
 

@@ -54,6 +54,8 @@ class KnowledgeBaseSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     read_pictures: bool = True
+    caption_pictures: bool = True
+    """Whether pictures that are read are described, too, where a vision model is there."""
     ask_questions: bool = True
     question_count: int = Field(3, ge=1, le=10)
     extract_graph: bool = True

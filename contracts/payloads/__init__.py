@@ -41,7 +41,6 @@ AWAITING_HANDLER: Final = frozenset(
         "email:invite",
         "email:reset",
         "ks:backup",
-        "memory:extract",
         "notify:email",
         "notify:webhook",
     }

@@ -13,6 +13,7 @@ from pipeline.broker import Broker, ScopeCancel
 from pipeline.clock import now_ms
 from pipeline.config import Settings
 from pipeline.http.documents import Documents
+from pipeline.http.graphs import Graphs
 from pipeline.http.wikis import Wikis
 from pipeline.inspector import Inspector
 from pipeline.store.engine import Database
@@ -85,6 +86,7 @@ class Desk:
     business: Business | None = None
     documents: Documents | None = None
     wikis: Wikis | None = None
+    graphs: Graphs | None = None
     tenants: Tenants | None = None
     started_at: int = field(default_factory=now_ms)
     guesses: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))

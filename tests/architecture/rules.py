@@ -24,6 +24,7 @@ COMPOSING = {
         "api",
         "cli",
         "desk",
+        "graphs",
         "housekeeping",
         "lanes",
         "lives",

@@ -17,6 +17,9 @@ TASKS = "/api/v1/tasks"
 BASES = "/api/v1/knowledge-bases"
 OF_BASE = f"{BASES}/{{id}}"
 WIKI = f"{OF_BASE}/wiki/pages"
+MEMORY = "/api/v1/memory"
+PERSON = f"{MEMORY}/subjects/{{subject_id}}"
+TURNS = "/api/v1/sessions/{session_id}/messages"
 READ = frozenset({Capability.SYSTEM_RUNTIME_READ, Capability.SYSTEM_RUNTIME_MANAGE})
 MANAGE = frozenset({Capability.SYSTEM_RUNTIME_MANAGE})
 TENANTS = f"{ADMIN}/tenants"
@@ -90,6 +93,24 @@ ONE_TENANT = {
     ("POST", f"{FAQ}/search"): LOOK,
     ("POST", f"{BASES}/{{id}}/reembed"): WRITE,
     ("POST", f"{BASES}/{{id}}/curate"): WRITE,
+    ("GET", f"{BASES}/{{id}}/graph"): LOOK,
+    ("GET", f"{BASES}/{{id}}/graph/entities"): LOOK,
+    ("GET", f"{BASES}/{{id}}/graph/entities/{{entity_id}}"): LOOK,
+    ("GET", f"{MEMORY}/settings"): LOOK,
+    ("PATCH", f"{MEMORY}/settings"): WRITE,
+    ("GET", f"{MEMORY}/subjects"): LOOK,
+    ("DELETE", f"{MEMORY}/subjects"): WRITE,
+    ("GET", PERSON): LOOK,
+    ("PATCH", PERSON): WRITE,
+    ("DELETE", PERSON): WRITE,
+    ("GET", f"{PERSON}/items"): LOOK,
+    ("POST", f"{PERSON}/items"): WRITE,
+    ("GET", f"{PERSON}/items/{{item_id}}"): LOOK,
+    ("PATCH", f"{PERSON}/items/{{item_id}}"): WRITE,
+    ("DELETE", f"{PERSON}/items/{{item_id}}"): WRITE,
+    ("POST", f"{PERSON}/recall"): LOOK,
+    ("GET", TURNS): LOOK,
+    ("POST", TURNS): WRITE,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
     ("DELETE", OF_BASE): WRITE,
@@ -114,6 +135,9 @@ PARTS = {
     "slug": "a",
     "tenant": "7",
     "entry_id": "e1",
+    "entity_id": "e1",
+    "subject_id": "anna",
+    "item_id": "i1",
     "session_id": "s1",
     "tag_id": "t",
     "knowledge_id": "k",
@@ -141,6 +165,12 @@ BODIES = {
     ("POST", f"{FAQ}/search"): {"query": "why?"},
     ("POST", f"{BASES}/{{id}}/reembed"): {"model": "hashing-1"},
     ("POST", f"{BASES}/{{id}}/curate"): {},
+    ("PATCH", f"{MEMORY}/settings"): {},
+    ("PATCH", PERSON): {"enabled": True},
+    ("POST", f"{PERSON}/items"): {"text": "a"},
+    ("PATCH", f"{PERSON}/items/{{item_id}}"): {},
+    ("POST", f"{PERSON}/recall"): {"query": "a"},
+    ("POST", TURNS): {"subject_id": "anna", "role": "user", "content": "a"},
 }
 
 
@@ -151,7 +181,7 @@ async def ask(client, endpoint, headers=None):
         body = {"ids": ["7"]} if "batch" in path else {}
     body = BODIES.get(endpoint, body)
     extra: Any = {"json": body} if method in {"POST", "PATCH", "PUT"} else {}
-    if path == BASES:
+    if path == BASES or path.startswith((MEMORY, "/api/v1/sessions/")):
         extra["params"] = {"tenant_id": 1}
     parts = PARTS | ({"action": "reparse"} if path.startswith(KNOWLEDGE) else {})
     return await client.request(method, path.format(**parts), headers=headers, **extra)
@@ -169,7 +199,7 @@ async def test_an_endpoint_opens_to_its_capabilities_alone(client, key, endpoint
     for capability in Capability:
         status = (await ask(client, endpoint, await key(capability))).status_code
         if capability in GUARDED[endpoint]:
-            assert status in {200, 201, 404, 409}
+            assert status in {200, 201, 404, 409, 415}
         else:
             assert status == 403
 

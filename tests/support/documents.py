@@ -112,3 +112,48 @@ def xlsx(lines: Iterable[Iterable[str]]) -> bytes:
 
 def _cell(text: str) -> str:
     return f'<c t="inlineStr"><is><t>{escape(text)}</t></is></c>'
+
+
+Scan = tuple[int, int, bytes]
+"""Width and height in pixels, and the picture itself as JPEG."""
+
+
+def pdf(*pages: str | Scan) -> bytes:
+    """A document of pages of one line each, or of one picture that fills the page."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+    kids = []
+    for page in pages:
+        if isinstance(page, str):
+            used = b"/Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+            drawn = f"BT /F 12 Tf 72 720 Td ({page}) Tj ET".encode("latin-1")
+        else:
+            width, height, data = page
+            head = (
+                f"<< /Type /XObject /Subtype /Image /Width {width} /Height {height} /ColorSpace /DeviceRGB"
+                f" /BitsPerComponent 8 /Filter /DCTDecode /Length {len(data)} >>"
+            )
+            objects.append(_stream(head, data))
+            used = f"/XObject << /I {len(objects)} 0 R >>".encode()
+            drawn = b"q 595 0 0 842 0 0 cm /I Do Q"
+        objects.append(_stream(f"<< /Length {len(drawn)} >>", drawn))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << %s >> /Contents %d 0 R >>"
+            % (used, len(objects))
+        )
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
+    file = io.BytesIO(b"%PDF-1.4\n")
+    file.seek(0, io.SEEK_END)
+    places = []
+    for number, one in enumerate(objects, 1):
+        places.append(file.tell())
+        file.write(b"%d 0 obj\n%s\nendobj\n" % (number, one))
+    start = file.tell()
+    file.write(b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1))
+    file.write(b"".join(b"%010d 00000 n \n" % place for place in places))
+    file.write(b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start))
+    return file.getvalue()
+
+
+def _stream(head: str, data: bytes) -> bytes:
+    return head.encode() + b"\nstream\n" + data + b"\nendstream"

@@ -1,4 +1,6 @@
-"""A service that speaks the embeddings call of OpenAI, in a thread of its own: real vectors, and the faults a test asks for."""
+"""A service that speaks the embeddings and chat calls of OpenAI, in a thread of its own: real vectors, one answer to whatever
+it is shown, and the faults a test asks for.
+"""
 
 import asyncio
 import json
@@ -24,6 +26,8 @@ class EmbeddingServer:
     down: bool = False
     refuses: str = ""
     """Texts with this word are refused."""
+    says: str = ""
+    """What it says of pictures."""
     calls: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -38,18 +42,24 @@ class EmbeddingServer:
             "embedding_dimension": self.models[model],
         }
 
+    def vision(self, model: str = "small") -> dict[str, Any]:
+        return {"vision_base_url": self.url, "vision_api_key": KEY, "vision_model": model}
+
     def answer(self, key: str, asked: dict[str, Any]) -> tuple[int, dict[str, str], str]:
         self.calls.append(asked)
         if self.down:
             return 500, {}, "down, as the test asked"
         if self.faults:
             return self.faults.pop(0)
-        if self.refuses and any(self.refuses in text for text in asked["input"]):
+        if self.refuses and any(self.refuses in text for text in asked.get("input", ())):
             return 400, {}, "refused, as the test asked"
         if key != f"Bearer {KEY}":
             return 401, {}, '{"error": {"message": "no such key"}}'
         if asked["model"] not in self.models:
             return 404, {}, f'{{"error": {{"message": "no model {asked["model"]}"}}}}'
+        if "messages" in asked:
+            said = {"role": "assistant", "content": self.says}
+            return 200, {}, json.dumps({"choices": [{"index": 0, "message": said}]})
         dimension = asked.get("dimensions", self.models[asked["model"]])
         rows = asyncio.run(HashingEmbedder(dimension).embed([f"{text} " for text in asked["input"]]))
         data = [{"index": at, "embedding": (3 * row).tolist()} for at, row in enumerate(rows)]

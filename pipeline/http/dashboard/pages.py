@@ -23,6 +23,8 @@ from pipeline.records import Page
 from pipeline.store import audit, people
 
 PAGE: Final = 50
+NAMED: Final = 12
+"""Things that a document is shown to name."""
 Attempt = Annotated[int, Query(ge=0, le=LARGEST)]
 LEVELS: Final = {
     "fenced": "warn",
@@ -170,10 +172,13 @@ async def document(visit: Visit, document_id: str, attempt: Attempt = 0) -> Resp
             "problem.html", status=404, title=t("problem.document"), text=t("problem.document.about")
         )
     pages = await visit.desk.wikis.about(document_id) if visit.desk.wikis else ()
+    base_id, named = await visit.desk.graphs.named_by(document_id, NAMED) if visit.desk.graphs else ("", ())
     return await visit.page(
         "document.html",
         "documents",
         pages=pages,
+        base_id=base_id,
+        named=named,
         story=story,
         d=story.document,
         bars=document_view.lines(story, now),

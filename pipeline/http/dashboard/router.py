@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 
 from pipeline.http import sse
-from pipeline.http.dashboard import acts, document_acts, entrance, letters, pages, wikis
+from pipeline.http.dashboard import acts, document_acts, entrance, graphs, letters, pages, wikis
 
 router = APIRouter()
-for part in (entrance, sse, pages, wikis, letters, document_acts, acts):
+for part in (entrance, sse, pages, wikis, graphs, letters, document_acts, acts):
     router.include_router(part.router)
