@@ -146,6 +146,7 @@ def test_every_type_is_asked_for_and_seen_over_http(caller: Caller, tmp_path: Pa
     base = caller.post("/knowledge-bases", WITH_ALL)["id"]
     guide, river = documents(caller, base)
     beside_documents(caller, base)
+    remembered(caller, base)
     again_and_elsewhere(caller, base, guide, river)
     end(caller, base)
     assert caller.proved == handled()
@@ -230,6 +231,22 @@ def beside_documents(caller: Caller, base: str) -> None:
     ]
     assert matches[0]["entry"]["question"] == "How do I pay?"
     caller.proved |= {"manual:process", "temporary_document:process", "faq:import"}
+
+
+def remembered(caller: Caller, base: str) -> None:
+    """What somebody says of themselves in a session is known when they ask."""
+    wishes = {"enabled": True, "write_mode": "auto", "delay_s": 5, "min_interval_s": 0}
+    assert caller.patch("/memory/settings", wishes)["write_mode"] == "auto"
+    messages, who = "/sessions/s1/messages", {"subject_id": "berg"}
+    caller.post(messages, {**who, "role": "user", "content": "I live in Tromso."})
+    closed = caller.post(messages, {**who, "role": "assistant", "content": "It is cold there."})
+    assert closed["memory"] == "scheduled"
+    items = "/memory/subjects/berg/items"
+    (item,) = caller.until(lambda: caller.get(items)["items"], "what was said is remembered")
+    assert (item["text"], item["method"]) == ("I live in Tromso.", "extractive")
+    asked = {"question": "Where do I live?", "subject_id": "berg"}
+    assert "Tromso" in caller.post(f"/knowledge-bases/{base}/ask", asked)["answer"]
+    caller.proved.add("memory:extract")
 
 
 def found(caller: Caller, base: str, query: str) -> str:
