@@ -7,6 +7,7 @@ from typing import Final
 from consumers.core import PHRASES
 from consumers.knowledge import lifecycle, tasks, transfers
 from consumers.knowledge.carrying import copy_document, copy_files
+from consumers.knowledge.faq_mirroring import mirror
 from consumers.knowledge.removal import remove
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.transfers import Conflict, Difference, NoKnowledgeBase
@@ -43,6 +44,7 @@ async def clone_base(job: KnowledgeBaseClone, ctx: Context[Services]) -> None:
         return
     await pass_.remove()
     await pass_.copy()
+    await mirror(services, *bases)
     if pass_.failed:
         first, why = next(iter(pass_.failed.items()))
         raise NotCopied(f"{len(pass_.failed)} documents were not copied, such as {first}: {why}")

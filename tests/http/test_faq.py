@@ -172,3 +172,23 @@ async def test_a_file_that_is_no_table_of_questions_fails_and_says_why(operator,
         said = await ended(operator, answer.json()["task_id"])
     assert said["status"] == "failed"
     assert "must name the columns" in said["error"]
+
+
+async def test_a_copy_of_a_base_has_its_ready_answers_and_no_others(operator, services, faq, base, at_work):
+    await run(operator, faq, at_work, entries=[RESET, REFUND])
+    async with services.outbox.transaction() as sql:
+        other = (await ensure_base(sql, 1, "copy")).id
+    there = f"/api/v1/knowledge-bases/{other}/faq"
+    await operator.post(f"{there}/entries", json={"question": "Why?", "answers": ["No."]})
+    copied = await operator.post("/api/v1/knowledge-bases/copy", json={"source_id": base, "target_id": other})
+    assert copied.is_success, copied.text
+
+    async def ended():
+        return (await operator.get(f"/api/v1/tasks/{copied.json()['task_id']}")).json()[
+            "status"
+        ] == "completed"
+
+    async with at_work("maintenance"):
+        await wait_until(ended, describe="the base is copied", timeout=60)
+    assert await questions(operator, there) == {RESET["question"], REFUND["question"]}
+    assert (await found(operator, there, "I forgot my password"))[0] == RESET["question"]
