@@ -7,7 +7,7 @@ from typing import Final
 from consumers.core import PHRASES
 from consumers.knowledge import lifecycle, tasks, transfers
 from consumers.knowledge.carrying import copy_document, copy_files
-from consumers.knowledge.faq_mirroring import mirror
+from consumers.knowledge.carrying_answers import copy_answers, difference_of_answers, remove_answers
 from consumers.knowledge.removal import remove
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.transfers import Conflict, Difference, NoKnowledgeBase
@@ -38,13 +38,14 @@ async def clone_base(job: KnowledgeBaseClone, ctx: Context[Services]) -> None:
         raise Skip(refusal)
     async with services.database.read() as session:
         due = await transfers.difference(session, job.source_id, job.target_id)
-    pass_ = Pass(job, ctx, bases, due)
+    answers = await difference_of_answers(services.database, job.source_id, job.target_id)
+    pass_ = Pass(job, ctx, bases, due, answers)
     if not await pass_.advance("comparing"):
         ctx.log.info("nothing to do", reason="the task has ended")
         return
     await pass_.remove()
     await pass_.copy()
-    await mirror(services, *bases)
+    await pass_.carry_answers()
     if pass_.failed:
         first, why = next(iter(pass_.failed.items()))
         raise NotCopied(f"{len(pass_.failed)} documents were not copied, such as {first}: {why}")
@@ -74,10 +75,12 @@ class Pass:
         ctx: Context[Services],
         bases: tuple[KnowledgeBase, KnowledgeBase],
         due: Difference,
+        answers: Difference,
     ) -> None:
-        self._job, self._ctx, self._bases, self._due = job, ctx, bases, due
+        self._job, self._ctx, self._bases = job, ctx, bases
+        self._due, self._answers = due, answers
         self._services = ctx.services
-        self._left = due.count
+        self._left = self._count = due.count + answers.count
         self.failed: dict[str, str] = {}
 
     async def advance(self, message: str, done: int = 0) -> bool:
@@ -85,7 +88,7 @@ class Pass:
         self._left -= done
         async with self._services.database.transaction() as session:
             task = await tasks.find(session, None, self._job.task_id)
-            total = max(task.total if task else 0, self._due.count)
+            total = max(task.total if task else 0, self._count)
             processed = total - self._left
             await self._ctx.progress(processed, total, message)
             return await tasks.advance(
@@ -108,8 +111,7 @@ class Pass:
             for ident in some:
                 async for _ in remove(services.database, services.search, services.files, ident):
                     pass
-            if not await self.advance("removing", len(some)):
-                raise Skip("the task has ended")
+            await self._go_on("removing", len(some))
 
     async def copy(self) -> None:
         """Copy what is missing, ten at once; one that cannot be copied keeps no other from it."""
@@ -120,8 +122,7 @@ class Pass:
                 why = await self._copied(ident)
                 if why:
                     self.failed[ident] = why
-                if not await self.advance("copying", 1):
-                    raise Skip("the task has ended")
+                await self._go_on("copying", 1)
 
         for some in _some(missing):  # no task for each of ten thousand documents at once
             try:
@@ -130,6 +131,25 @@ class Pass:
                         group.create_task(one(ident))
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from None
+
+    async def carry_answers(self) -> None:
+        """Remove and copy questions with ready answers, some in a transaction."""
+        services, index = self._services, self._services.search
+        source, target = self._bases
+        for some in _some(self._answers.extra):
+            async with services.database.transaction() as session:
+                await remove_answers(session, index, target, some)
+            await self._go_on("removing ready answers", len(some))
+        for some in _some(self._answers.missing):
+            async with services.database.transaction() as session:
+                why = await copy_answers(session, index, some, source, target)
+            if why:
+                self.failed |= dict.fromkeys(some, why)
+            await self._go_on("copying ready answers", len(some))
+
+    async def _go_on(self, message: str, done: int) -> None:
+        if not await self.advance(message, done):
+            raise Skip("the task has ended")
 
     async def _copied(self, ident: str) -> str:
         services, new = self._services, transfers.copy_id(self._job.task_id, ident)

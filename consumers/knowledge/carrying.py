@@ -87,7 +87,7 @@ async def copy_document(
     copy_id: str,
 ) -> str:
     """Copy a complete document into another base of its tenant, as `copy_id`; return "", or why not."""
-    served = await _served(session, source, target)
+    served = await served_by(session, source, target)
     if isinstance(served, str):
         return served
     whole = Knowledge.id == ident, Knowledge.parse_status == ParseStatus.COMPLETED
@@ -166,7 +166,7 @@ async def move_document(
     session: AsyncSession, index: SearchStore, knowledge_id: str, source: KnowledgeBase, target: KnowledgeBase
 ) -> str:
     """Move a complete document with its vectors into another base of its tenant; return "", or why not."""
-    served = await _served(session, source, target)
+    served = await served_by(session, source, target)
     if isinstance(served, str):
         return served
     document, why = await _taken(session, knowledge_id, source, target)
@@ -199,7 +199,7 @@ async def move_to_parse(
     """Move a complete document into another base of its tenant, where it is parsed again as that base wants it; `timeout` of a
     parse, in seconds. Return "", or why not.
     """
-    served = await _served(session, source, target)
+    served = await served_by(session, source, target)
     if isinstance(served, str):
         return served
     document, why = await _taken(session, knowledge_id, source, target)
@@ -227,7 +227,7 @@ async def move_to_parse(
     return DONE
 
 
-async def _served(
+async def served_by(
     session: AsyncSession, source: KnowledgeBase, target: KnowledgeBase
 ) -> dict[str, int] | str:
     """Return which generation of vectors serves each of two bases that can be compared, and goes on to until this transaction

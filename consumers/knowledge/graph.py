@@ -1,5 +1,6 @@
 """The graph: entities that the chunks of a base name, relations between them, and the words that are their evidence."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -134,20 +135,18 @@ async def tell(
         key_of[name]: {"knowledge_base_id": kb_id, "name": name, "kind": kind}
         for _, name, kind, _ in told.mentions
     }
+    counts: Counter[tuple[str, str]] = Counter()  # two names may be one thing in this base
+    for chunk, name, _, count in told.mentions:
+        if chunk in chunks:
+            counts[key_of[name], chunks[chunk]] += count
     mentions = [
-        {
-            "entity_id": key_of[name],
-            "chunk_id": chunks[chunk],
-            "knowledge_id": knowledge_id,
-            "count": count,
-        }
-        for chunk, name, _, count in told.mentions
-        if chunk in chunks
+        {"entity_id": key, "chunk_id": chunk, "knowledge_id": knowledge_id, "count": count}
+        for (key, chunk), count in counts.items()
     ]
     relations, evidence = {}, []
     for chunk, source, target, kind, words in told.evidence:
         ends = key_of[source], key_of[target]
-        if chunk in chunks and entities.keys() >= set(ends):
+        if chunk in chunks and entities.keys() >= set(ends) and (ends[0] != ends[1] or source == target):
             key = ids.relation(kb_id, *ends, kind)
             relations[key] = {
                 "knowledge_base_id": kb_id,

@@ -4,8 +4,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from contracts.jobs import Scope
+from contracts.jobs import JobPayload, Scope
 from contracts.outcomes import Cancel, Retry, Skip
+from contracts.payloads.enrichment import KnowledgeBaseProfile
+from contracts.payloads.maintenance import (
+    FAQImport,
+    IndexDelete,
+    KnowledgeBaseClone,
+    KnowledgeBaseDelete,
+    KnowledgeListReparse,
+    KnowledgeMove,
+)
 from contracts.states import JobState
 from contracts.topology import POOLS
 from pipeline.actions import Action, Effect
@@ -63,6 +72,42 @@ async def test_a_cancel_of_a_base_takes_what_names_only_its_documents_or_sources
     assert await inspector.effects(done) == dict.fromkeys(ids(mine), Effect.CANCELLED)
     assert await store.states(ids(kept)) == [JobState.PENDING] * 4
     assert {one.job_id for one in await Hand(store).take(10)} == set(ids(kept))
+
+
+def real(payload: JobPayload) -> Any:
+    return typed(payload.spec.type, *payload.scopes(), queue="low")
+
+
+async def test_every_job_that_names_a_base_is_stopped_with_it_by_whatever_field_it_does(
+    store: Broker, inspector: Inspector
+) -> None:
+    move = KnowledgeMove(
+        tenant_id=7, task_id="m", knowledge_ids=("x",), source_kb_id="kb", target_kb_id="other"
+    )
+    clone = KnowledgeBaseClone(tenant_id=7, task_id="c", source_id="kb", target_id="other")
+    into = [
+        clone.model_copy(update={"source_id": "other", "target_id": "kb"}),
+        move.model_copy(update={"source_kb_id": "other", "target_kb_id": "kb"}),
+    ]
+    mine = [
+        clone,
+        move,
+        *into,
+        FAQImport(tenant_id=7, task_id="f", kb_id="kb"),
+        KnowledgeBaseProfile(tenant_id=7, knowledge_base_id="kb"),
+        KnowledgeListReparse(tenant_id=7, knowledge_ids=("elsewhere", "doc")),
+    ]
+    kept = [
+        KnowledgeBaseDelete(tenant_id=7, knowledge_base_id="kb"),
+        IndexDelete(tenant_id=7, knowledge_base_id="kb", embedding_model_id="", chunk_ids=("c",)),
+        KnowledgeListReparse(tenant_id=7, knowledge_ids=("elsewhere",)),
+        clone.model_copy(update={"source_id": "third"}),
+    ]
+    stopped, spared = [[real(one) for one in jobs] for jobs in (mine, kept)]
+    await store.enqueue([*stopped, *spared])
+    done = await inspector.cancel_knowledge_base("kb", ["doc"])
+    assert await inspector.effects(done) == dict.fromkeys(ids(stopped), Effect.CANCELLED)
+    assert await store.states(ids(spared)) == [JobState.PENDING] * len(kept)
 
 
 async def test_what_runs_is_told_to_stop_and_said_to_be_what_it_became(

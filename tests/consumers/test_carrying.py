@@ -2,12 +2,17 @@
 
 import random
 
+import numpy as np
 import pytest
-from consumers.knowledge import transfers
+from consumers.knowledge import faq, ids, transfers
 from consumers.knowledge.carrying import GONE, TAKEN, copy_document, copy_files, move_document, move_to_parse
+from consumers.knowledge.carrying_answers import copy_answers, difference_of_answers, remove_answers
+from consumers.knowledge.faq_reading import Written
 from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
 from consumers.knowledge.several import StrangeDocuments
+from consumers.knowledge.sides import Side
 from consumers.knowledge.tables import Image, KnowledgeBase, table_of
+from consumers.knowledge.tables_graph import Entity, EntityAlias
 from consumers.knowledge.tables_wiki import PageKind, WikiPageSource
 from consumers.knowledge.tags import tags_on
 from consumers.knowledge.transfers import Conflict, Difference, NoKnowledgeBase
@@ -256,3 +261,69 @@ async def test_bases_differ_by_the_content_of_their_documents(library, full):
     assert same == Difference([], [], 0)
     async with library.database.read() as session:
         assert await session.get(KnowledgeBase, target.id)
+
+
+class Numbers:
+    """An embedder of four numbers."""
+
+    model, dimension = MODEL, 4
+
+    async def embed(self, texts):
+        return np.stack([vector(len(text)) for text in texts])
+
+
+async def teach(library, kb, *entries):
+    said = [Written(question, (answer,), (f"{question}?",)) for question, answer in entries]
+    vectors = await faq.embed_forms(Numbers(), said)
+    place, side = faq.Place(7, kb.id), Side(kb.id, Numbers(), 0)
+    await library.do(faq.write_entries, library.index, place, said, vectors, side)
+
+
+async def answers(library, kb):
+    return {one.question: one.answers for one in await library.look(faq.entries_of, kb.id)}
+
+
+async def test_ready_answers_are_compared_by_content_and_copied_with_their_vectors(library, full):
+    source, _ = full
+    await teach(library, source, ("Who swims", "Ducks"), ("Who flies", "Geese"))
+    await teach(library, library.kb, ("Who swims", "Nobody"), ("Who sleeps", "Swans"))
+    due = await difference_of_answers(library.database, source.id, library.kb.id)
+    assert (len(due.missing), len(due.extra)) == (2, 2)
+    await library.do(remove_answers, library.index, library.kb, due.extra)
+    for _ in range(2):
+        assert await library.do(copy_answers, library.index, due.missing, source, library.kb) == ""
+    expected = {"Who swims": ["Ducks"], "Who flies": ["Geese"]}
+    assert await answers(library, library.kb) == await answers(library, source) == expected
+    index = library.index
+    found = await index.search([faq.space(library.kb.id)], "Who swims", vector(9), model=MODEL)
+    assert {hit.text.partition("\n")[2] for hit in found} >= {"Ducks"}
+    same = await difference_of_answers(library.database, source.id, library.kb.id)
+    assert (same.missing, same.extra) == ([], [])
+
+
+async def test_two_names_that_are_one_thing_in_the_target_are_counted_together(library, full):
+    source, (ident, _) = full
+    [(kept,)] = await library.rows(
+        "SELECT name FROM entities WHERE knowledge_base_id = :kb AND name LIKE 'ducks%'", kb=source.id
+    )
+    target = library.kb.id
+    alias = {
+        "id": ids.entity(target, "swims"), "knowledge_base_id": target, "entity_id": ids.entity(target, kept),
+        "name": "swims", "why": "spelling",
+    }  # fmt: skip
+
+    async def know(session):
+        known = {"id": alias["entity_id"], "knowledge_base_id": target, "name": kept, "kind": "word"}
+        await insert_new(session, table_of(Entity), [known])
+        await insert_new(session, table_of(EntityAlias), [alias])
+
+    await library.do(know)
+    assert await copy(library, ident) == ""
+    counted = await library.rows(
+        "SELECT m.count FROM entity_mentions m JOIN chunks c ON c.id = m.chunk_id"
+        " WHERE m.entity_id = :entity AND c.text LIKE '%swims'",
+        entity=alias["entity_id"],
+    )
+    assert counted == [(2,)]
+    names = await library.rows("SELECT name FROM entities WHERE knowledge_base_id = :kb", kb=target)
+    assert ("swims",) not in names
