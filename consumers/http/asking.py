@@ -19,6 +19,9 @@ router = APIRouter(
     prefix=f"{PREFIX}/knowledge-bases/{{id}}", tags=["search"], responses=documented(401, 403, 404, 429)
 )
 
+across = APIRouter(prefix=f"{PREFIX}/search", tags=["search"], responses=documented(401, 403, 404, 429))
+
+MOST_BASES: Final = 20
 AT_ONCE: Final = 8
 """Questions that a process works on at once …"""
 IN_LINE: Final = 64
@@ -35,6 +38,14 @@ class Query(BaseModel):
 
     query: Text
     limit: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+class WideQuery(Query):
+    """What is looked for, and in which bases, all of one tenant."""
+
+    knowledge_base_ids: Annotated[
+        list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=MOST_BASES)
+    ]
 
 
 class Question(BaseModel):
@@ -108,8 +119,21 @@ async def search(
     kb = await base_of(services, who, id)
     async with _turn(request):
         found = await look(services, kb.id, asked.query, limit=asked.limit)
-    hits = [Found(**_where(hit), score=round(hit.score, 4)) for hit in found.passages]
-    return Hits(query=asked.query, hits=hits, notice=found.notice or None)
+    return Hits(query=asked.query, hits=_shown(found.passages), notice=found.notice or None)
+
+
+@across.post("", responses=documented(400), response_model_exclude_none=True)
+async def search_across(request: Request, who: Reader, asked: WideQuery) -> Hits:
+    """Find passages in several bases of a tenant. Each is compared as it is embedded, and the best of all are told."""
+    services = services_of(request)
+    bases = [await base_of(services, who, ident) for ident in dict.fromkeys(asked.knowledge_base_ids)]
+    if len({kb.tenant_id for kb in bases}) > 1:
+        raise Problem(400, "these knowledge bases are of several tenants", "several_tenants")
+    async with _turn(request):
+        found = [await look(services, kb.id, asked.query, limit=asked.limit) for kb in bases]
+    passages = sorted((hit for one in found for hit in one.passages), key=lambda hit: -hit.score)
+    notices = " ".join(dict.fromkeys(one.notice for one in found if one.notice))
+    return Hits(query=asked.query, hits=_shown(passages[: asked.limit]), notice=notices or None)
 
 
 @router.post("/ask", response_model_exclude_none=True)
@@ -137,6 +161,10 @@ async def ask(
         citations=[Source(**_where(one)) for one in said.citations],
         notice=said.notice or None,
     )
+
+
+def _shown(passages: Sequence[Passage]) -> list[Found]:
+    return [Found(**_where(hit), score=round(hit.score, 4)) for hit in passages]
 
 
 def _where(one: Passage | Citation) -> dict[str, Any]:

@@ -31,6 +31,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     documents.router,
     asking.router,
     graph.router,
+    asking.across,
     attachments.router,
     manual.router,
     sheets.router,

@@ -1,6 +1,16 @@
 """Files sent into a base over HTTP: taken in once, refused for what is told, and followed until they can be found."""
 
+from dataclasses import replace
+from ipaddress import ip_network
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import structlog
+from consumers.core import process_document
+from contracts.payloads.documents import DocumentProcess
+from contracts.states import JobState
+from pipeline import Retry
 from pipeline.store.keys import Capability
 
 from tests.http.conftest import BASES
@@ -110,6 +120,12 @@ async def test_nobody_else_is_read(client, base, key, services):
     looker = await client.post(url, content=body(), headers=kind | await key(Capability.KNOWLEDGE_READ))
     assert [stranger.status_code, other.status_code, looker.status_code] == [401, 404, 403]
     assert read <= 3
+    big = str((services.settings.max_file_mb + 2) << 20)
+    longer = await client.post(
+        url, content=body(), headers=kind | await key(*Capability) | {"content-length": big}
+    )
+    assert (longer.status_code, longer.json()["code"]) == (413, "too_large")
+    assert read <= 4
 
 
 @pytest.mark.usefixtures("working")
@@ -147,3 +163,51 @@ async def test_json_that_makes_no_sense_is_refused(operator, base):
         answer = await operator.post(url, content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, body) == (status, body)
     assert (await operator.post(url, content=b"a", headers={"content-type": "text/plain"})).status_code == 415
+
+
+@pytest.mark.usefixtures("working")
+async def test_several_bases_of_a_tenant_are_searched_at_once(operator, base, send, ended):
+    one, two = await base("one", **FEW), await base("two", **FEW)
+    for kb, text in ((one, TEXT), (two, b"# Herons\n\nA heron stands in the reeds and waits for a fish.\n")):
+        sent = (await send(kb, ("a.md", text))).json()["knowledge"][0]
+        await ended(sent["id"])
+    for query, kb in (("a heron in the reeds", two), ("the lease of a delivery", one)):
+        asked = {"query": query, "knowledge_base_ids": [one, two], "limit": 3}
+        hits = (await operator.post("/api/v1/search", json=asked)).json()["hits"]
+        assert hits[0]["knowledge_base_id"] == kb
+    other = await base("three", tenant=2)
+    mixed = await operator.post("/api/v1/search", json={"query": "a", "knowledge_base_ids": [one, other]})
+    assert (mixed.status_code, mixed.json()["code"]) == (400, "several_tenants")
+
+
+async def test_an_upload_is_taken_in_while_the_queue_is_away(
+    operator, send, base, pipeline, services, away_after
+):
+    kb = await base()
+    with away_after(0, "enqueue"):
+        answer = await send(kb, ("a.md", TEXT))
+        assert (answer.status_code, answer.json()["delivery"]) == (202, "pending")
+    await services.outbox.relay(older_than_ms=0)
+    (record,) = (await pipeline.inspector.tasks("default", JobState.PENDING)).records
+    assert answer.json()["knowledge"][0]["id"] in record.job.data
+
+
+async def test_a_host_that_cannot_be_reached_is_tried_again_and_said(operator, base, services):
+    kb = await base()
+    answer = await operator.post(f"{BASES}/{kb}/knowledge", json={"url": "http://127.0.0.1:9/page"})
+    job = DocumentProcess(
+        tenant_id=1,
+        knowledge_base_id=kb,
+        knowledge_id=answer.json()["knowledge"][0]["id"],
+        attempt=1,
+        url="http://127.0.0.1:9/page",
+    )
+    let_in = services.settings.model_copy(update={"outbound_networks": (ip_network("127.0.0.0/8"),)})
+    ctx: Any = SimpleNamespace(
+        services=replace(services, settings=let_in), job=None, log=structlog.get_logger()
+    )
+    with pytest.raises(Retry, match=r"127\.0\.0\.1 cannot be reached"):
+        await process_document(job, ctx)
+    assert (await operator.get(f"/api/v1/knowledge/{job.knowledge_id}")).json()[
+        "parse_status"
+    ] == "processing"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 import schemathesis
 from contracts.outcomes import Skip
@@ -32,7 +33,7 @@ from tests.support.databases import migrated
 from tests.support.hand import Hand
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CHECKS: Any = [
     not_a_server_error,
@@ -70,6 +71,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
         try:
             address = asyncio.run(listening(tmp_path / "log"))
             REAL["task_id"] = jobs
+            REAL["base"] = some_base(address, made.json["key"])
             yield Served(address, made.json["key"], 8 if database else SOME.max_examples)
         finally:
             process.terminate()
@@ -87,6 +89,13 @@ async def some_jobs(folder: Path, redis_url: str | None, database_url: URL) -> s
         await SqlLedger(database).record_deaths(await pipeline.broker.dead_letters(["default"], 10))
         await database.close()
     return dead.id
+
+
+def some_base(address: str, key: str) -> str:
+    """Make a base to work on; return its id."""
+    url, named = f"{address}/api/v1/knowledge-bases", {"name": "fuzzed"}
+    made = httpx.post(url, params={"tenant_id": 1}, json=named, headers={"X-API-Key": key}, timeout=30)
+    return str(made.json()["id"])
 
 
 async def listening(log: Path) -> str:
@@ -108,12 +117,13 @@ def test_whatever_is_sent_is_answered_as_described(served: Served) -> None:
 
 def fuzz(endpoint: Any, headers: dict[str, str], some: settings) -> None:
     fine, wrong = (endpoint.as_strategy(generation_mode=mode) for mode in GenerationMode)
+    real = REAL | ({"id": REAL["base"]} if "/knowledge-bases/{id}" in endpoint.path else {})
 
     @some
     @given(case=fine | wrong, there=booleans())
     def send(case: Case[Any], there: bool) -> None:
         if there:
-            case.path_parameters |= {name: REAL[name] for name in case.path_parameters if name in REAL}
+            case.path_parameters |= {name: real[name] for name in case.path_parameters if name in real}
         case.call_and_validate(headers=headers, checks=CHECKS)
 
     send()
