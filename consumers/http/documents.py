@@ -17,7 +17,7 @@ from consumers.knowledge.passages import PASSAGES
 from consumers.knowledge.tables import Knowledge, Question
 from contracts.knowledge import ChunkKind
 from pipeline.errors import CursorInvalid
-from pipeline.http.admin import Cursor, PageSize, page_of
+from pipeline.http.admin import PageSize, ShortCursor, page_of
 from pipeline.http.errors import Problem, documented
 from pipeline.http.principal import Principal
 from pipeline.inspector import PAGE
@@ -94,7 +94,7 @@ async def chunks(
     id: Ident,  # noqa: A002 - the name in the path
     *,
     kind: Annotated[ChunkKind | None, Query(description="only these")] = None,
-    cursor: Cursor = None,
+    cursor: ShortCursor = None,
     page_size: PageSize = PAGE,
 ) -> Chunks:
     """The chunks of a document, as its last parse left them."""

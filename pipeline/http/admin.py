@@ -31,6 +31,8 @@ Reader = Annotated[Principal, Depends(needs(*READ))]
 Overseer = Annotated[Principal, Depends(needs(*READ, platform=True))]
 Here = Annotated[Desk, Depends(desk_of)]
 Cursor = Annotated[str | None, Query(max_length=16_384, description="from `next_cursor`")]
+ShortCursor = Annotated[str | None, Query(max_length=128, description="from `next_cursor`")]
+"""Where a longer one could not have been given: 16,384 letters of any alphabet are more than a server reads of a line."""
 PageSize = Annotated[int, Query(description=f"at most {LONGEST_PAGE}; less than 1 is {PAGE}")]
 Named = Annotated[str, Path(json_schema_extra={"enum": list(Action)})]
 """An action; one that is not is refused as the platform does, not as a request that cannot be read."""

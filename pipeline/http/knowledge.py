@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from contracts.knowledge import OPEN, DocumentEffect, DocumentVerb, ParseStatus, SummaryStatus
 from pipeline.http import answers_knowledge as answers
 from pipeline.http import lives
-from pipeline.http.admin import Cursor, PageSize, page_of
+from pipeline.http.admin import PageSize, ShortCursor, page_of
 from pipeline.http.auth import needs
 from pipeline.http.call import Call
 from pipeline.http.documents import DocumentRow, Done, Wanted
@@ -41,7 +41,7 @@ async def documents(  # each is a parameter of the query
     status: Annotated[str, Query(max_length=32)] = "",
     name: Annotated[str, Query(max_length=200)] = "",
     knowledge_base_id: Annotated[str, Query(max_length=64)] = "",
-    cursor: Cursor = None,
+    cursor: ShortCursor = None,
     page_size: PageSize = PAGE,
 ) -> answers.DocumentList:
     """Documents, those that moved last first: of any status, or of one, such as `cancelled`."""
