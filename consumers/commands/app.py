@@ -139,12 +139,20 @@ def ingest(
 
 
 @app.command()
-def ask(question: Question, kb: BaseName = "default", tenant: OfTenant = 1, as_json: AsJson = False) -> None:
+def ask(
+    question: Question,
+    kb: BaseName = "default",
+    person: Annotated[
+        str | None, typer.Option(help="Who asks: what is remembered of them is answered from, too.")
+    ] = None,
+    tenant: OfTenant = 1,
+    as_json: AsJson = False,
+) -> None:
     """Answer a question from the documents, with citations."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.ask import ask
 
-    run(ask(question, kb, as_json, tenant=tenant), as_json=as_json)
+    run(ask(question, kb, as_json, tenant=tenant, person=person), as_json=as_json)
 
 
 @app.command()

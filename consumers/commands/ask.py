@@ -32,10 +32,11 @@ async def search(query: str, kb_name: str, limit: int, as_json: bool, *, tenant:
     return OK
 
 
-async def ask(question: str, kb_name: str, as_json: bool, *, tenant: int) -> int:
+async def ask(question: str, kb_name: str, as_json: bool, *, tenant: int, person: str | None = None) -> int:
     """Print an answer; return the exit code."""
     async with session(tenant=tenant) as opened:
-        said = await answer(opened.services, await base_named(opened, kb_name), question)
+        kb = await base_named(opened, kb_name)
+        said = await answer(opened.services, kb, question, subject_id=person)
     if as_json:
         emit(
             {

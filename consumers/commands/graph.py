@@ -10,9 +10,9 @@ from consumers.commands.terminal import FAILED, OK, complain, emit, out, shown, 
 from consumers.knowledge import graph_reading
 
 
-async def list_entities(kb_name: str, contains: str, limit: int, as_json: bool) -> int:
+async def list_entities(kb_name: str, contains: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print what is named most; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             found = await graph_reading.most_named(sql, kb.id, limit, contains=contains)
@@ -26,9 +26,9 @@ async def list_entities(kb_name: str, contains: str, limit: int, as_json: bool) 
     return OK
 
 
-async def show(entity: str, kb_name: str, depth: int, limit: int, as_json: bool) -> int:
+async def show(entity: str, kb_name: str, depth: int, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print what is around something; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             ident = await graph_reading.entity_id(sql, kb.id, entity)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from rich.markup import escape
 
-from consumers.commands.session import TENANT, session
+from consumers.commands.session import session
 from consumers.commands.terminal import (
     FAILED,
     OK,
@@ -31,10 +31,10 @@ MOST: Final = 10_000
 """People that are listed."""
 
 
-async def list_people(as_json: bool) -> int:
+async def list_people(as_json: bool, *, tenant: int) -> int:
     """Print the people of whom anything is known; return the exit code."""
-    async with session() as opened, opened.services.database.read() as sql:
-        found = await memory.subjects_of(sql, TENANT, "", MOST)
+    async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
+        found = await memory.subjects_of(sql, tenant, "", MOST)
     rows = [(row.subject_id, count, row.enabled, moment(row.last_extracted_at or 0)) for row, count in found]
     if as_json:
         keys = ("subject_id", "items", "enabled", "last_extracted_at")
@@ -46,10 +46,10 @@ async def list_people(as_json: bool) -> int:
     return OK
 
 
-async def list_items(person: str, as_json: bool) -> int:
+async def list_items(person: str, as_json: bool, *, tenant: int) -> int:
     """Print what is remembered of a person; return the exit code."""
-    async with session() as opened, opened.services.database.read() as sql:
-        found = await memory.items_of(sql, _who(person))
+    async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
+        found = await memory.items_of(sql, Who(tenant, person))
     if as_json:
         emit({"subject_id": person, "items": [_described(one) for one in found]})
     elif found:
@@ -59,11 +59,11 @@ async def list_items(person: str, as_json: bool) -> int:
     return OK
 
 
-async def show(person: str, as_json: bool) -> int:
+async def show(person: str, as_json: bool, *, tenant: int) -> int:
     """Print who a person is; return the exit code."""
-    async with session() as opened, opened.services.database.read() as sql:
-        row = await memory.subject_of(sql, _who(person))
-        count, topics = await memory.counted(sql, _who(person))
+    async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
+        row = await memory.subject_of(sql, Who(tenant, person))
+        count, topics = await memory.counted(sql, Who(tenant, person))
     if row is None:
         return _nobody(person, as_json)
     if as_json:
@@ -85,15 +85,15 @@ async def show(person: str, as_json: bool) -> int:
     return OK
 
 
-async def add(person: str, text: str, kind: MemoryKind, topic: str, as_json: bool) -> int:
+async def add(person: str, text: str, kind: MemoryKind, topic: str, as_json: bool, *, tenant: int) -> int:
     """Remember something; return the exit code."""
     noted = Noted(kind, shown(topic, 64), _sentence(text))
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         said = await memory.said_of(opened.services.embedder, [noted])
         async with opened.services.database.transaction() as sql:
-            most = (await settings_of(sql, TENANT)).items
-            await memory.hold(sql, _who(person))
-            made = await memory.remember(sql, _who(person), said, most)
+            most = (await settings_of(sql, tenant)).items
+            await memory.hold(sql, Who(tenant, person))
+            made = await memory.remember(sql, Who(tenant, person), said, most)
     if not made:
         complain(
             f"{most} things are remembered of {person}, which is the limit", "memory_full", as_json=as_json
@@ -102,10 +102,10 @@ async def add(person: str, text: str, kind: MemoryKind, topic: str, as_json: boo
     return _told(made[0], as_json)
 
 
-async def edit(person: str, item_id: str, text: str, as_json: bool) -> int:
+async def edit(person: str, item_id: str, text: str, as_json: bool, *, tenant: int) -> int:
     """Write a remembered thing anew; return the exit code."""
-    who, sentence = _who(person), _sentence(text)
-    async with session() as opened:
+    who, sentence = Who(tenant, person), _sentence(text)
+    async with session(tenant=tenant) as opened:
         async with opened.services.database.read() as sql:
             known = await memory.item(sql, who, item_id)
         if known is None:
@@ -118,11 +118,11 @@ async def edit(person: str, item_id: str, text: str, as_json: bool) -> int:
     return _nothing(person, item_id, as_json) if done is None else _told(done, as_json)
 
 
-async def delete(person: str, item_id: str, as_json: bool) -> int:
+async def delete(person: str, item_id: str, as_json: bool, *, tenant: int) -> int:
     """Delete a remembered thing; return the exit code."""
-    async with session() as opened, opened.services.database.transaction() as sql:
-        await memory.hold(sql, _who(person), make=False)
-        gone = await memory.delete_item(sql, _who(person), item_id)
+    async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
+        await memory.hold(sql, Who(tenant, person), make=False)
+        gone = await memory.delete_item(sql, Who(tenant, person), item_id)
     if not gone:
         return _nothing(person, item_id, as_json)
     if as_json:
@@ -132,13 +132,13 @@ async def delete(person: str, item_id: str, as_json: bool) -> int:
     return OK
 
 
-async def forget(person: str, as_json: bool, *, yes: bool) -> int:
+async def forget(person: str, as_json: bool, *, yes: bool, tenant: int) -> int:
     """Forget a person; return the exit code."""
     if not await agreed(f"Forget all that is remembered of {person}?", yes=yes):
         complain(UNCHANGED, "declined", as_json=as_json)
         return FAILED
-    async with session() as opened, opened.services.database.transaction() as sql:
-        count = await memory.forget(sql, _who(person))
+    async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
+        count = await memory.forget(sql, Who(tenant, person))
     if as_json:
         emit({"subject_id": person, "forgotten": count})
     else:
@@ -146,13 +146,13 @@ async def forget(person: str, as_json: bool, *, yes: bool) -> int:
     return OK
 
 
-async def switch(person: str | None, as_json: bool, *, on: bool) -> int:
+async def switch(person: str | None, as_json: bool, *, on: bool, tenant: int) -> int:
     """Switch memory on or off, for all or for one person; return the exit code."""
-    async with session() as opened, opened.services.database.transaction() as sql:
+    async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
         if person is None:
-            await change_settings(sql, TENANT, {"enabled": on})
+            await change_settings(sql, tenant, {"enabled": on})
         else:
-            await memory.switch(sql, _who(person), on=on)
+            await memory.switch(sql, Who(tenant, person), on=on)
     state = "on" if on else "off"
     if as_json:
         emit({"subject_id": person, "enabled": on})
@@ -161,16 +161,16 @@ async def switch(person: str | None, as_json: bool, *, on: bool) -> int:
     return OK
 
 
-async def set_wish(name: str | None, value: str | None, as_json: bool) -> int:
+async def set_wish(name: str | None, value: str | None, as_json: bool, *, tenant: int) -> int:
     """Show or change how memory is written; return the exit code. Raises ConfigurationError."""
     if name is not None:
         _known(name)
         if value is None:
             raise ConfigurationError(f"say what {name} is to be")
-    async with session() as opened, opened.services.database.transaction() as sql:
+    async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
         try:
             settings = (
-                await change_settings(sql, TENANT, {name: value}) if name else await settings_of(sql, TENANT)
+                await change_settings(sql, tenant, {name: value}) if name else await settings_of(sql, tenant)
             )
         except ValidationError as error:
             said = "; ".join(f"{one['msg']}" for one in error.errors())
@@ -188,10 +188,6 @@ def _known(name: str) -> None:
         near = difflib.get_close_matches(name, MemorySettings.model_fields, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MemorySettings.model_fields)}"
         raise ConfigurationError(f"unknown setting {name[:100]!r}; {hint}")
-
-
-def _who(person: str) -> Who:
-    return Who(TENANT, person)
 
 
 def _sentence(text: str) -> str:

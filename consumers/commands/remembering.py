@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from consumers.commands.operating import AsJson, Yes
+from consumers.commands.operating import AsJson, OfTenant, Yes
 from consumers.commands.terminal import needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.identity import check_name
@@ -32,21 +32,24 @@ Topic = Annotated[str, typer.Option(help="In a word.")]
 
 
 @memory.command("list")
-def list_memory(person: SomePerson = None, as_json: AsJson = False) -> None:
+def list_memory(person: SomePerson = None, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """List people, or what is remembered of one."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import list_items, list_people
 
-    run(list_items(person, as_json) if person else list_people(as_json), as_json=as_json)
+    run(
+        list_items(person, as_json, tenant=tenant) if person else list_people(as_json, tenant=tenant),
+        as_json=as_json,
+    )
 
 
 @memory.command("show")
-def show(person: Person, as_json: AsJson = False) -> None:
+def show(person: Person, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Show who a person is, as whoever answers them is told."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import show
 
-    run(show(person, as_json), as_json=as_json)
+    run(show(person, as_json, tenant=tenant), as_json=as_json)
 
 
 @memory.command("add")
@@ -55,58 +58,59 @@ def add(
     text: Text,
     kind: Kind = MemoryKind.FACT,
     topic: Topic = "note",
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Remember something of a person."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import add
 
-    run(add(person, text, kind, topic, as_json), as_json=as_json)
+    run(add(person, text, kind, topic, as_json, tenant=tenant), as_json=as_json)
 
 
 @memory.command("edit")
-def edit(person: Person, item: ItemId, text: Text, as_json: AsJson = False) -> None:
+def edit(person: Person, item: ItemId, text: Text, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Write a remembered thing anew."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import edit
 
-    run(edit(person, item, text, as_json), as_json=as_json)
+    run(edit(person, item, text, as_json, tenant=tenant), as_json=as_json)
 
 
 @memory.command("delete")
-def delete(person: Person, item: ItemId, as_json: AsJson = False) -> None:
+def delete(person: Person, item: ItemId, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Delete a remembered thing; it is not read again."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import delete
 
-    run(delete(person, item, as_json), as_json=as_json)
+    run(delete(person, item, as_json, tenant=tenant), as_json=as_json)
 
 
 @memory.command("forget")
-def forget(person: Person, yes: Yes = False, as_json: AsJson = False) -> None:
+def forget(person: Person, yes: Yes = False, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Forget all that is remembered of a person."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import forget
 
-    run(forget(person, as_json, yes=yes), as_json=as_json)
+    run(forget(person, as_json, yes=yes, tenant=tenant), as_json=as_json)
 
 
 @memory.command("on")
-def switch_on(person: SomePerson = None, as_json: AsJson = False) -> None:
+def switch_on(person: SomePerson = None, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Remember people, or one who was switched off; nothing is read before `set write_mode auto`."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import switch
 
-    run(switch(person, as_json, on=True), as_json=as_json)
+    run(switch(person, as_json, on=True, tenant=tenant), as_json=as_json)
 
 
 @memory.command("off")
-def switch_off(person: SomePerson = None, as_json: AsJson = False) -> None:
+def switch_off(person: SomePerson = None, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Neither read nor recall anything, of all or of one person; what is remembered stays."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import switch
 
-    run(switch(person, as_json, on=False), as_json=as_json)
+    run(switch(person, as_json, on=False, tenant=tenant), as_json=as_json)
 
 
 @memory.command("set")
@@ -116,10 +120,11 @@ def set_wish(
         typer.Argument(metavar="[NAME]", help="write_mode, delay_s, min_interval_s, items; none: show all."),
     ] = None,
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="What it is to be.")] = None,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Show or change how memory is written."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.memory import set_wish
 
-    run(set_wish(name, value, as_json), as_json=as_json)
+    run(set_wish(name, value, as_json, tenant=tenant), as_json=as_json)

@@ -52,6 +52,11 @@ def test_memory_is_switched_and_set_and_what_cannot_be_is_told(memory) -> None:
     assert memory("show", "nobody")[1] == 1
 
 
+def test_what_is_remembered_is_that_of_a_tenant(memory) -> None:
+    memory("add", "anna", "I live in Berlin.", "--tenant", "2")
+    assert [memory("list", "anna", "--tenant", n)[0]["items"] == [] for n in ("1", "2")] == [True, False]
+
+
 def test_the_graph_is_listed_and_shown(tmp_path: Path) -> None:
     write(tmp_path / "in", guide_md=GUIDE)
     data = tmp_path / "data"

@@ -1,5 +1,6 @@
 """Memory over HTTP: read out of conversations where a tenant wants it, kept, recalled into answers, and only the person's own."""
 
+import asyncio
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from consumers.knowledge.tenants import delete_tenant
 from contracts.payloads.memory import MemoryExtract
 from contracts.states import TERMINAL, JobState
 from pipeline.errors import NotAllowed
+from pipeline.handlers import on
 from pipeline.store.keys import Capability
 from sqlalchemy import update
 
@@ -203,6 +205,69 @@ async def test_a_run_that_fails_leaves_the_cursor_frees_the_slot_and_its_next_at
             return await known(caller) == ["My name is Anna.", "I live in Berlin."]
 
         await wait_until(both, describe="the next attempt has read the rest", timeout=60)
+
+
+async def test_a_run_that_is_run_twice_adds_nothing(caller, reads, services, jobs, pipeline):
+    await turn(caller, "My name is Anna. I like tea.")
+    await turn(caller, "I live in Berlin.", session="s2")
+    (job,) = await jobs()
+
+    async def twice(payload, ctx):
+        await handling.extract_memory(payload, ctx)
+        await handling.extract_memory(payload, ctx)
+
+    async with pipeline.workers(
+        pools=["enrichment"], handlers=[on(MemoryExtract, twice)], services=services, only={"memory:extract"}
+    ):
+        await pipeline.inspector.run_now(job)
+
+        async def over():
+            record = await pipeline.broker.job(job)
+            return record is None or record.state in TERMINAL
+
+        await wait_until(over, describe="the run has ended", timeout=60)
+    assert sorted(await known(caller)) == ["I like tea.", "I live in Berlin.", "My name is Anna."]
+    assert await jobs() == []
+
+
+async def test_a_run_that_is_cancelled_in_the_middle_leaves_the_rest_to_a_later_turn(
+    caller, reads, services, jobs, pipeline, at_work, monkeypatch
+):
+    await turn(caller, "My name is Anna.", session="a")
+    await turn(caller, "I live in Berlin.", session="b")
+    real, reached = ExtractiveReader.read, asyncio.Event()
+
+    async def stuck(self, segment, known):
+        if segment.session_id == "b":
+            reached.set()
+            await asyncio.Event().wait()
+        return await real(self, segment, known)
+
+    (job,) = await jobs()
+    with monkeypatch.context() as patched:
+        patched.setattr(ExtractiveReader, "read", stuck)
+        async with at_work("enrichment"):
+            await pipeline.inspector.run_now(job)
+            await asyncio.wait_for(reached.wait(), 60)
+            await pipeline.inspector.cancel(job)
+
+            async def over():
+                record = await pipeline.broker.job(job)
+                return record is None or record.state in TERMINAL
+
+            await wait_until(over, describe="the run is cancelled", timeout=60)
+    assert (await stands(services)).extract_cursor == 2
+    async with services.database.transaction() as sql:  # a while passes
+        await sql.execute(update(MemorySubject).values(extract_scheduled_at=1))
+    assert await turn(caller, "I like tea.", session="b") == "scheduled"
+    (later,) = await jobs()
+    async with at_work("enrichment"):
+        await pipeline.inspector.run_now(later)
+
+        async def all_known():
+            return len(await known(caller)) == 3
+
+        await wait_until(all_known, describe="the rest is read", timeout=60)
 
 
 async def stands(services):
