@@ -6,9 +6,9 @@ Its slots bound it, and each job takes one turn of the encoder at a time, so tha
 import importlib
 from typing import Any, Final
 
-from consumers.handlers import curate, reembed
+from consumers.handlers import backup, curate, reembed
 
-HANDLERS: Final = (*reembed.HANDLERS, *curate.HANDLERS)
+HANDLERS: Final = (*reembed.HANDLERS, *curate.HANDLERS, *backup.HANDLERS)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,12 @@
 """The commands that work on the store of a base: their arguments."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from consumers.commands.operating import AsJson, BaseName
+from consumers.commands.operating import AsJson, BaseName, Yes
 from consumers.commands.terminal import needs, run
 from consumers.extras import KNOWLEDGE
 
@@ -65,3 +66,64 @@ def curate(
         curate(kb, action.value, dry_run=dry_run, limit=LIMIT_S if wait else 0, as_json=as_json),
         as_json=as_json,
     )
+
+
+backup = typer.Typer(
+    no_args_is_help=True, help="Backups of knowledge bases: make, list, save and delete them."
+)
+storing.add_typer(backup, name="backup")
+
+BackupId = Annotated[str, typer.Argument(metavar="ID", help="Id of the backup.")]
+FilePath = Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.", dir_okay=False)]
+
+
+@backup.command("create")
+def create(kb: BaseName = DEFAULT, wait: Wait = True, as_json: AsJson = False) -> None:
+    """Make a backup of a base, as it is now."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.backups import create
+
+    run(create(kb, limit=LIMIT_S if wait else 0, as_json=as_json), as_json=as_json)
+
+
+@backup.command("list")
+def list_backups(
+    kb: Annotated[str | None, typer.Option("--kb", help="Only of this knowledge base.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the backups that are kept, the newest first."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.backups import list_backups
+
+    run(list_backups(kb, as_json), as_json=as_json)
+
+
+@backup.command("save")
+def save(ident: BackupId, path: FilePath, as_json: AsJson = False) -> None:
+    """Write the archive of a backup to a file."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.backups import save
+
+    run(save(ident, path, as_json), as_json=as_json)
+
+
+@backup.command("delete")
+def delete(ident: BackupId, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a backup."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.backups import delete
+
+    run(delete(ident, yes=yes, as_json=as_json), as_json=as_json)
+
+
+@storing.command("restore")
+def restore(
+    source: Annotated[str, typer.Argument(metavar="FILE|ID", help="An archive, or the id of a backup.")],
+    kb: Annotated[str | None, typer.Option("--kb", help="Name of the base that it becomes.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a backup and make a new base of it, on whichever database this is."""
+    needs(KNOWLEDGE, as_json=as_json)
+    from consumers.commands.backups import restore
+
+    run(restore(source, kb, as_json), as_json=as_json)

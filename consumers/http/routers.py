@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from consumers.http import (
     asking,
     attachments,
+    backups,
     documents,
     entering,
     faq,
@@ -38,6 +39,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     faq.router,
     faq_imports.router,
     store.router,
+    backups.router,
     profiles.router,
     removing.router,
     transfers.router,

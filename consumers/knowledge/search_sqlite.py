@@ -57,8 +57,10 @@ _ADD_VECTORS = sql(
 _ADD_WORDS = sql(
     "INSERT INTO search_words (rowid, base, words) SELECT seq, :base, :words FROM search_entries WHERE id = :id"
 )
+# A base that was removed and is restored under its id goes on behind all that anybody ever knew of it.
 _COUNT_PUT = sql(
-    "INSERT INTO search_versions (kb_id, generation, puts) VALUES (:kb_id, :generation, 1)"
+    "INSERT INTO search_versions (kb_id, generation, puts) VALUES (:kb_id, :generation,"
+    " (SELECT coalesce(max(seq), 1) FROM sqlite_sequence WHERE name = 'search_vectors'))"
     " ON CONFLICT (kb_id, generation) DO UPDATE SET puts = puts + 1"
 )
 _COUNT_DROP = sql(

@@ -5,6 +5,7 @@ from typing import Final
 from consumers.knowledge import (
     tables,
     tables_attachments,
+    tables_backups,
     tables_data,
     tables_faq,
     tables_graph,
@@ -22,6 +23,7 @@ from pipeline.store.tables import metadata as ledger
 TARGETS: Final = (ledger, tables.metadata)
 FAMILIES: Final = (
     tables_attachments,
+    tables_backups,
     tables_data,
     tables_faq,
     tables_graph,

@@ -40,7 +40,6 @@ AWAITING_HANDLER: Final = frozenset(
         "email:campaign_batch",
         "email:invite",
         "email:reset",
-        "ks:backup",
         "notify:email",
         "notify:webhook",
     }

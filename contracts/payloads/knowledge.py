@@ -26,6 +26,16 @@ class StoreCurate(JobPayload, type="ks:curate", queue="ks", max_retry=3, timeout
     dry_run: bool = False
 
 
+class StoreRestore(JobPayload, type="ks:restore", queue="ks", max_retry=3, timeout=21600):
+    """Make a knowledge base anew, of this id, from an archive in the file store."""
+
+    tenant_id: int
+    knowledge_base_id: str
+    task_id: str
+    file_key: str
+    name: str | None = None
+
+
 class StoreBackup(JobPayload, type="ks:backup", queue="ks", max_retry=3, timeout=21600):
     """Write a consistent archive of a knowledge base with its checksum. The id of the backup is that of its task, too."""
 

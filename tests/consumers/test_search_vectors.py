@@ -184,3 +184,16 @@ async def test_length_does_not_count(index):
         entry("a/1", "", turned(10) * np.float32(1e-6)), entry("b/1", "", turned(20) * np.float32(1e6))
     )
     assert await index.found(ANY_WORD, turned(0) * np.float32(1e5)) == ["a/1", "b/1"]
+
+
+async def test_a_base_that_was_removed_and_is_there_again_is_not_what_it_was(index):
+    await index.put(*(entry(f"d{n}/1", "", turned(n)) for n in range(5)))
+    for n in range(5):
+        await index.put(entry(f"d{n}/1", "", turned(n)))
+    await index.search(ANY_WORD, turned(0))
+    while True:
+        async with index.database.transaction() as session:
+            if not await index.store.drop_base(session, "kb", limit=2):
+                break
+    await index.put(entry("new/1", "", turned(5)))
+    assert await index.found(ANY_WORD, turned(0)) == ["new/1"]

@@ -112,6 +112,11 @@ ONE_TENANT = {
     ("POST", f"{PERSON}/recall"): LOOK,
     ("GET", TURNS): LOOK,
     ("POST", TURNS): WRITE,
+    ("POST", f"{BASES}/{{id}}/backups"): WRITE,
+    ("GET", f"{BASES}/{{id}}/backups"): LOOK,
+    ("GET", f"{BASES}/{{id}}/backups/{{backup_id}}"): LOOK,
+    ("DELETE", f"{BASES}/{{id}}/backups/{{backup_id}}"): WRITE,
+    ("POST", f"{BASES}/restore"): WRITE,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
     ("DELETE", OF_BASE): WRITE,
@@ -128,6 +133,7 @@ ONE_TENANT = {
 }
 GUARDED = ALL_TENANTS | ONE_TENANT
 PARTS = {
+    "backup_id": "b1",
     "queue": "default",
     "task_id": "unheard-of",
     "action": "delete",
@@ -173,6 +179,7 @@ BODIES = {
     ("PATCH", f"{PERSON}/items/{{item_id}}"): {},
     ("POST", f"{PERSON}/recall"): {"query": "a"},
     ("POST", TURNS): {"subject_id": "anna", "role": "user", "content": "a"},
+    ("POST", f"{BASES}/restore"): {"backup_id": "b"},
 }
 
 

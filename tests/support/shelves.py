@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +44,10 @@ class Shelf:
         return SimpleNamespace(
             services=self.services, job=None, progress=progress, log=log, final=False, **more
         )
+
+    def with_settings(self, **changes: Any) -> Services:
+        """The services, with other settings."""
+        return replace(self.services, settings=self.services.settings.model_copy(update=changes))
 
     async def write(self, name: str, *texts: str, kb: KnowledgeBase | None = None) -> str:
         """Store a document of these passages, as parsing does; return its id."""

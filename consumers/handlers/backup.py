@@ -1,0 +1,174 @@
+"""Backups of knowledge bases, and bases made of them. Both are made anew when their job runs again: the archive is put into
+the file store whole, and the base is hidden until it is.
+"""
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from consumers.core import PHRASES
+from consumers.knowledge import backing_up, recovering, tasks
+from consumers.knowledge.archive import ArchiveRefused
+from consumers.knowledge.files import FileMissing
+from consumers.knowledge.restoring import Goal, choose
+from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tables_tasks import Task
+from consumers.services import Services
+from contracts.payloads.knowledge import StoreBackup, StoreRestore
+from contracts.tasks import TASK_OPEN, TaskStatus
+from pipeline import Context, DeadLetter, Skip, on
+from pipeline.errors import ConfigurationError
+
+SAY_S: Final = 1.0
+"""Between two words on how far it is."""
+
+
+class _Ended(Exception):  # noqa: N818 - a state of the task
+    """The task was stopped."""
+
+
+async def back_up(job: StoreBackup, ctx: Context[Services]) -> None:
+    """Write the archive of a base, keep it, and remove the oldest of too many."""
+    services, kb_id, backup_id = ctx.services, job.knowledge_base_id, job.backup_id
+    task = await _task(services, backup_id)
+    key = backing_up.key_of(kb_id, backup_id)
+    if task.status not in TASK_OPEN:
+        if task.status is not TaskStatus.COMPLETED:
+            await services.files.delete(key)
+        return
+    said = _Said(ctx, backup_id)
+    try:
+        with TemporaryDirectory(prefix="streamlane-") as folder:
+            path = Path(folder, "backup.zip")
+            made = await backing_up.write_archive(
+                services.database, services.search, services.files, kb_id, path, said
+            )
+            await services.files.put(key, path)
+    except _Ended:
+        ctx.log.info("stopped", reason="the task has ended")
+        return
+    except ConfigurationError as problem:
+        await _fail(services, backup_id, str(problem))
+        raise Skip(str(problem)) from problem
+    message = f"{made.documents} documents, {made.size:,} bytes, SHA-256 {made.sha256}"
+    if made.missing:
+        message += f"; {made.missing} files were not in the store any more"
+    async with services.outbox.transaction(ctx.job) as session:
+        detail = {"size": made.size, "sha256": made.sha256, "files_missing": made.missing}
+        ours = await tasks.finish(session, backup_id, TaskStatus.COMPLETED, message=message, detail=detail)
+        if ours:
+            await backing_up.record(session, kb_id, backup_id, made)
+    if not ours:
+        await services.files.delete(key)
+        return
+    await backing_up.keep_newest(services.database, services.files, kb_id, services.settings.backups_kept)
+
+
+async def backup_lost(job: StoreBackup, letter: DeadLetter, services: Services) -> None:
+    """The final-failure hook."""
+    await _fail(services, job.backup_id, f"task {job.spec.type} {PHRASES[letter.reason]}: {letter.error}")
+    await services.files.delete(backing_up.key_of(job.knowledge_base_id, job.backup_id))
+
+
+async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
+    """Make a base of an archive, hidden until it is whole; one that is refused leaves nothing."""
+    services = ctx.services
+    task = await _task(services, job.task_id)
+    if task.status not in TASK_OPEN:
+        if task.status is not TaskStatus.COMPLETED:
+            await recovering.abandon(services, job.knowledge_base_id)
+            await _forget_sent(job, services)
+        return
+    said = _Said(ctx, job.task_id)
+    try:
+        async with services.database.read() as session:
+            made = await session.get(KnowledgeBase, job.knowledge_base_id)
+        if made is not None and made.deleted_at is None:  # whole, and only this was not said
+            await _restored(job, ctx, made.name)
+            return
+        async with (
+            services.files.local(job.file_key) as path,
+            recovering.opened(services, path) as reader,
+        ):
+            async with services.database.read() as session:
+                goal = await choose(session, reader.manifest.base, job.tenant_id, job.name, trusted=False)
+            goal = Goal(job.knowledge_base_id, job.tenant_id, goal.name)
+            await recovering.recover(services, reader, goal, said)
+    except _Ended:
+        await recovering.abandon(services, job.knowledge_base_id)
+        return
+    except (ArchiveRefused, ConfigurationError, FileMissing) as problem:
+        await _fail(services, job.task_id, str(problem))
+        await _forget_sent(job, services)
+        raise Skip(str(problem)) from problem
+    await _restored(job, ctx, goal.name)
+
+
+async def _restored(job: StoreRestore, ctx: Context[Services], name: str) -> None:
+    services = ctx.services
+    async with services.outbox.transaction(ctx.job) as session:
+        detail = {"knowledge_base_id": job.knowledge_base_id, "name": name}
+        message = f"restored as {name}"
+        await tasks.finish(session, job.task_id, TaskStatus.COMPLETED, message=message, detail=detail)
+    await _forget_sent(job, services)
+
+
+async def _forget_sent(job: StoreRestore, services: Services) -> None:
+    """Remove an archive that was sent for this restore alone."""
+    if job.file_key.startswith("restores/"):
+        await services.files.delete(job.file_key)
+
+
+async def restore_lost(job: StoreRestore, letter: DeadLetter, services: Services) -> None:
+    """The final-failure hook: nothing of the base is left."""
+    await _fail(services, job.task_id, f"task {job.spec.type} {PHRASES[letter.reason]}: {letter.error}")
+    await recovering.abandon(services, job.knowledge_base_id)
+
+
+HANDLERS: Final = (
+    on(StoreBackup, back_up, on_archived=backup_lost),
+    on(StoreRestore, restore, on_archived=restore_lost),
+)
+
+
+def _clean_backup(task: Task) -> StoreBackup:
+    return StoreBackup(tenant_id=task.tenant_id, knowledge_base_id=task.knowledge_base_id, backup_id=task.id)
+
+
+def _clean_restore(task: Task) -> StoreRestore:
+    kb_id, key = task.knowledge_base_id, str(task.detail["file_key"])
+    return StoreRestore(tenant_id=task.tenant_id, knowledge_base_id=kb_id, task_id=task.id, file_key=key)
+
+
+tasks.CLEANS_UP[StoreBackup.spec.type] = _clean_backup
+tasks.CLEANS_UP[StoreRestore.spec.type] = _clean_restore
+
+
+class _Said:
+    """Says how far it is, once a second, and finds out whether it is still wanted."""
+
+    def __init__(self, ctx: Context[Services], task_id: str) -> None:
+        self._ctx, self._task_id, self._at = ctx, task_id, 0.0
+
+    async def __call__(self, what: str, count: int) -> None:
+        if time.monotonic() - self._at < SAY_S:
+            return
+        self._at = time.monotonic()
+        await self._ctx.progress(count, count, what)
+        async with self._ctx.services.outbox.transaction(self._ctx.job) as session:
+            if not await tasks.advance(session, self._task_id, processed=count, message=f"{what}: {count:,}"):
+                raise _Ended
+
+
+async def _task(services: Services, task_id: str) -> Task:
+    async with services.database.read() as session:
+        task = await tasks.find(session, None, task_id)
+    if task is None:
+        raise Skip(f"there is no task {task_id} (any more): start it again")
+    return task
+
+
+async def _fail(services: Services, task_id: str, error: str) -> None:
+    async with services.outbox.transaction() as session:
+        await tasks.finish(session, task_id, TaskStatus.FAILED, error=error)

@@ -1,0 +1,197 @@
+"""Backups over HTTP: made, listed, saved, removed, and restored into a new base."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from consumers.http.callers import PREFIX, AskedTenant, Ident, Reader, base_of, services_of, tenant_of, writer
+from consumers.http.documents import BINARY, Original
+from consumers.http.knowledge_bases import Name
+from consumers.http.receiving import received
+from consumers.http.tasks import Started, delivery_of
+from consumers.knowledge import backing_up, recovering
+from consumers.knowledge.files import FileStoreError, FileStoreFull
+from consumers.knowledge.tables_backups import Backup
+from consumers.services import Services
+from contracts.identity import new_id
+from pipeline.http.audit import recorded
+from pipeline.http.bodies import LONGEST_BODY, allow
+from pipeline.http.call import Call
+from pipeline.http.errors import Problem, documented
+from pipeline.http.principal import Principal
+
+BASE: Final = f"{PREFIX}/knowledge-bases"
+MOST: Final = 1_000
+FORM: Final = "multipart/form-data"
+
+router = APIRouter(prefix=BASE, tags=["backups"], responses=documented(401, 403, 404))
+
+BackupId = Annotated[str, Path(max_length=128)]
+Writer = Annotated[Principal, writer("knowledge.backup_changed")]
+
+
+class BackupOf(BaseModel):
+    """A backup: an archive of a base as it was at one moment. Times are milliseconds since the epoch, sizes bytes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    documents: int
+    created_at: int
+
+
+class Backups(BaseModel):
+    """The backups of a base, the newest first."""
+
+    backups: Sequence[BackupOf]
+
+
+class Restored(Started):
+    """What was started, and the id of the base that is there once it is done."""
+
+    knowledge_base_id: str
+
+
+class FromBackup(BaseModel):
+    """Which backup to restore, and the name of the base that it becomes; by default that which it had."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    backup_id: Annotated[str, Field(min_length=1, max_length=128)]
+    name: Name | None = None
+
+
+@router.post("/{id}/backups", status_code=202, responses=documented(409))
+async def back_up(request: Request, who: Writer, id: Ident) -> Started:  # noqa: A002 - the name in the path
+    """Make a backup of a base; watch it as a task, whose id is that of the backup."""
+    services = services_of(request)
+    async with recorded(Call.of(request, who), "knowledge.base_backed_up", ("knowledge_base", id)):
+        kb = await base_of(services, who, id)
+        async with services.outbox.transaction() as sql:
+            backup_id = await backing_up.ask_for(sql, kb.id)
+    return Started(task_id=backup_id, delivery=delivery_of(sql))
+
+
+@router.get("/{id}/backups")
+async def backups(request: Request, who: Reader, id: Ident) -> Backups:  # noqa: A002 - the name in the path
+    """The backups of a base that are kept, also of one that was deleted."""
+    services = services_of(request)
+    async with services.database.read() as sql:
+        found = await backing_up.list_backups(sql, who.tenant_id, id, after=None, limit=MOST)
+    if not found:
+        await base_of(services, who, id)
+    return Backups(backups=[BackupOf.model_validate(one) for one in found])
+
+
+@router.get(
+    "/{id}/backups/{backup_id}",
+    response_class=FileResponse,
+    responses={200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def download(
+    request: Request,
+    who: Reader,
+    id: Ident,  # noqa: A002 - the name in the path
+    backup_id: BackupId,
+) -> Original:
+    """The archive of a backup."""
+    found = await _backup(request, who, backup_id, id)
+    return Original(services_of(request).files, found.file_key, f"{found.id}.zip")
+
+
+@router.delete("/{id}/backups/{backup_id}")
+async def delete(
+    request: Request,
+    who: Writer,
+    id: Ident,  # noqa: A002 - the name in the path
+    backup_id: BackupId,
+) -> BackupOf:
+    """Remove a backup."""
+    services = services_of(request)
+    async with recorded(Call.of(request, who), "knowledge.backup_deleted", ("backup", backup_id)):
+        found = await _backup(request, who, backup_id, id)
+        await backing_up.remove(services.database, services.files, found)
+    return BackupOf.model_validate(found)
+
+
+@router.post(
+    "/restore",
+    status_code=202,
+    responses=documented(400, 409, 415, 507),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                "application/json": {"schema": FromBackup.model_json_schema()},
+                FORM: {
+                    "schema": {
+                        "type": "object",
+                        "required": ["file"],
+                        "properties": {"file": {"type": "string", "format": "binary"}},
+                    }
+                },
+            }
+        }
+    },
+)
+async def restore(
+    request: Request,
+    who: Writer,
+    tenant: AskedTenant = None,
+    name: Annotated[Name | None, Query(description="Of the base, where an archive is sent.")] = None,
+) -> Restored:
+    """Make a base of a backup, or of an archive that is sent as a form; nobody sees it before it is whole."""
+    services = services_of(request)
+    call, deed = Call.of(request, who), "knowledge.base_restored"
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == FORM:
+        whose = tenant_of(who, tenant)
+        allow(request, (services.settings.restore_max_gb << 30) + LONGEST_BODY)
+        async with recorded(call, deed, ("tenant", str(whose))):
+            return await _begin(services, whose, await _kept(request, services), name)
+    if kind != "application/json":
+        raise Problem(415, f"send a form with an archive ({FORM}), or JSON", "unsupported_content_type")
+    asked = _asked(await request.body())
+    async with recorded(call, deed, ("backup", asked.backup_id)):
+        found = await _backup(request, who, asked.backup_id)
+        return await _begin(services, found.tenant_id, found.file_key, asked.name)
+
+
+async def _kept(request: Request, services: Services) -> str:
+    """Put the archive that is sent into the file store; return its key."""
+    key = f"restores/{new_id()}/archive.zip"
+    try:
+        async with received(request) as uploads:
+            await services.files.put(key, uploads[0].path)
+    except FileStoreFull as error:
+        raise Problem(507, str(error), "file_store_full") from None
+    except FileStoreError as error:
+        raise Problem(503, str(error), "store_unavailable") from None
+    return key
+
+
+async def _begin(services: Services, tenant_id: int, key: str, name: str | None) -> Restored:
+    async with services.outbox.transaction() as sql:
+        task_id, kb_id = await recovering.ask_for(sql, tenant_id, key, name)
+    return Restored(task_id=task_id, delivery=delivery_of(sql), knowledge_base_id=kb_id)
+
+
+async def _backup(request: Request, who: Principal, backup_id: str, kb_id: str | None = None) -> Backup:
+    async with services_of(request).database.read() as sql:
+        found = await backing_up.find(sql, who.tenant_id, backup_id)
+    if found is None or kb_id not in {None, found.base_id}:
+        raise Problem(404, f"no backup {backup_id[:64]} (any more)", "backup_not_found")
+    return found
+
+
+def _asked(body: bytes) -> FromBackup:
+    try:
+        return FromBackup.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False)) from None
