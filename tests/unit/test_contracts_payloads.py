@@ -48,6 +48,7 @@ OURS = {
     "bot:mattermost": "bot_mattermost",
     "agent:run": "agent",
     "ks:reembed": "ks",
+    "ks:restore": "ks",
     "ks:curate": "ks",
     "ks:backup": "ks",
 }
