@@ -152,14 +152,7 @@ class Reader:
                     if left < 0:
                         raise ArchiveRefused(f"{name}: it is longer than the manifest says")
                     yield block
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            RuntimeError,
-            NotImplementedError,
-        ) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
             raise ArchiveRefused(f"{name}: it is damaged ({error})") from None
 
     def rows(self, name: str) -> Iterator[dict[str, Any]]:
