@@ -6,9 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import lite, redis
+from bench import lite, redis, sources
 
-BENCHES: Final[dict[str, Callable[[list[str]], None]]] = {"lite": lite.main, "redis": redis.main}
+BENCHES: Final[dict[str, Callable[[list[str]], None]]] = {
+    "lite": lite.main,
+    "redis": redis.main,
+    "sources": sources.main,
+}
 
 name, *arguments = sys.argv[1:] or [""]
 if name and name not in BENCHES:

@@ -4,7 +4,7 @@ import importlib
 from typing import Any, Final
 
 from consumers.core import PHRASES
-from consumers.handlers import clearing, cloning, faq, index_deleting, moving, reparsing
+from consumers.handlers import clearing, cloning, faq, index_deleting, moving, reparsing, sync
 from consumers.knowledge import tasks
 from consumers.knowledge.lifecycle import DELETE_GIVEN_UP, fail_delete
 from consumers.knowledge.removal import remove
@@ -47,6 +47,7 @@ HANDLERS: Final = (
     *index_deleting.HANDLERS,
     *moving.HANDLERS,
     *reparsing.HANDLERS,
+    *sync.HANDLERS,
 )
 
 

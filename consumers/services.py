@@ -20,6 +20,7 @@ from consumers.knowledge.sides import Side, side_of
 from consumers.knowledge.stages import KeptEmbedder, Stages
 from consumers.knowledge.vision import Vision
 from consumers.settings import share
+from consumers.sources.firing import Firing
 from pipeline import Database, Outbox, Pipeline, Settings
 from pipeline.runtime import through
 from pipeline.store.ledger import SqlLedger
@@ -43,11 +44,17 @@ class Services:
     stages: Stages
     reading: asyncio.Semaphore
     housekeeping: Housekeeping
+    firing: Firing
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[float]]]:
         """What a worker process does beside its jobs: send what the outbox still holds, and look for what got stuck."""
-        return {"outbox": self._relay, "kept": self._prune, "sweeps": self.housekeeping.tick}
+        return {
+            "outbox": self._relay,
+            "kept": self._prune,
+            "sweeps": self.housekeeping.tick,
+            "sources": self.firing.tick,
+        }
 
     @property
     def embedder(self) -> Embedder:
@@ -114,6 +121,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             stages=Stages(database, files),
             reading=asyncio.Semaphore(settings.parser_concurrency),
             housekeeping=Housekeeping(pipeline, database, outbox, search),
+            firing=Firing(outbox, pipeline.inspector.has_queued, pipeline.broker.states),
         )
     finally:
         await through(close())

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from consumers.commands.admitting import admins, keys
 from consumers.commands.arranging import tenants
+from consumers.commands.harvesting import sources
 from consumers.commands.keeping import kb
 from consumers.commands.linking import graph
 from consumers.commands.managing import attachments, documents
@@ -243,6 +244,7 @@ app.add_typer(tenants, name="tenants")
 app.add_typer(wiki, name="wiki")
 app.add_typer(faq, name="faq")
 app.add_typer(kb, name="kb")
+app.add_typer(sources, name="sources")
 app.add_typer(documents, name="documents")
 app.add_typer(attachments, name="attachments")
 app.add_typer(memory, name="memory")

@@ -20,6 +20,7 @@ from consumers.http import (
     removing,
     sessions,
     sheets,
+    sources,
     store,
     tasks,
     tenants,
@@ -45,6 +46,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     transfers.router,
     memory.router,
     sessions.router,
+    sources.router,
     tasks.router,
     tenants.router,
 )

@@ -5,7 +5,7 @@ again, and never keeps others from writing for long. Its row goes last: while it
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import originals
@@ -15,6 +15,7 @@ from consumers.knowledge.search import EntryKind, SearchStore
 from consumers.knowledge.tables import Chunk, Image, Knowledge, Slot
 from consumers.knowledge.tables_data import TableSummary
 from consumers.knowledge.tables_graph import KnowledgeTag
+from consumers.knowledge.tables_sources import SourceItem
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.tables_stages import StageFile
 from contracts.knowledge import ParseStatus
@@ -73,8 +74,13 @@ def _parts(index: SearchStore, knowledge_id: str) -> list[tuple[str, Part]]:
     def rows(table: Any) -> Part:
         return lambda session: changed(session, delete(table).where(table.knowledge_id == knowledge_id))
 
+    async def unlinked(session: AsyncSession) -> int:
+        """Its source may still have it: the item stays, and says that no document is of it."""
+        of_it = SourceItem.knowledge_id == knowledge_id
+        return await changed(session, update(SourceItem).where(of_it).values(knowledge_id=None))
+
     found = [("+".join(sorted(kinds)), entries(kinds)) for kinds in ENTRIES]
-    found += [("graph", mentions), ("chunks", chunks)]
+    found += [("graph", mentions), ("chunks", chunks), ("source", unlinked)]
     tables = {
         "sheets": TableSummary,
         "tags": KnowledgeTag,

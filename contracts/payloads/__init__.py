@@ -35,7 +35,6 @@ AWAITING_HANDLER: Final = frozenset(
         "bot:mattermost",
         "bot:slack",
         "bot:telegram",
-        "datasource:sync",
         "email:campaign",
         "email:campaign_batch",
         "email:invite",

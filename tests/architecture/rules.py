@@ -53,6 +53,7 @@ OPERATING = {
         "setting_up",
         "settings",
         "tenants",
+        "sources",
         "wording",
     ]
 }

@@ -14,6 +14,7 @@ KNOWLEDGE = "/api/v1/knowledge"
 ATTACHED = "/api/v1/sessions/{session_id}/attachments"
 FAQ = "/api/v1/knowledge-bases/{id}/faq"
 TASKS = "/api/v1/tasks"
+SOURCE = "/api/v1/sources/{source_id}"
 BASES = "/api/v1/knowledge-bases"
 OF_BASE = f"{BASES}/{{id}}"
 WIKI = f"{OF_BASE}/wiki/pages"
@@ -117,6 +118,19 @@ ONE_TENANT = {
     ("GET", f"{BASES}/{{id}}/backups/{{backup_id}}"): LOOK,
     ("DELETE", f"{BASES}/{{id}}/backups/{{backup_id}}"): WRITE,
     ("POST", f"{BASES}/restore"): WRITE,
+    ("POST", f"{BASES}/{{id}}/sources"): WRITE,
+    ("GET", f"{BASES}/{{id}}/sources"): LOOK,
+    ("GET", SOURCE): LOOK,
+    ("PATCH", SOURCE): WRITE,
+    ("DELETE", SOURCE): WRITE,
+    ("POST", f"{SOURCE}/sync"): WRITE,
+    ("POST", f"{SOURCE}/pause"): WRITE,
+    ("POST", f"{SOURCE}/resume"): WRITE,
+    ("POST", f"{SOURCE}/cancel"): WRITE,
+    ("GET", f"{SOURCE}/logs"): LOOK,
+    ("GET", f"{SOURCE}/logs/{{log_id}}"): LOOK,
+    ("GET", f"{SOURCE}/failed"): LOOK,
+    ("GET", f"{SOURCE}/health"): LOOK,
     ("GET", f"{TASKS}/{{task_id}}"): LOOK,
     ("POST", f"{TASKS}/{{task_id}}/cancel"): WRITE,
     ("DELETE", OF_BASE): WRITE,
@@ -149,6 +163,8 @@ PARTS = {
     "tag_id": "t",
     "knowledge_id": "k",
     "chunk_id": "c",
+    "source_id": "s1",
+    "log_id": "l1",
 }
 QUESTION = {"question": "why?", "answers": ["because"]}
 
@@ -166,6 +182,9 @@ BODIES = {
     ("POST", f"{BASES}/{{id}}/ask"): {"question": "a"},
     ("POST", f"{BASES}/{{id}}/manual"): {"title": "a", "content": "b"},
     ("PUT", f"{KNOWLEDGE}/{{id}}/manual"): {"title": "a", "content": "b"},
+    ("POST", f"{BASES}/{{id}}/sources"): {"name": "s", "kind": "folder"},
+    ("PATCH", SOURCE): {},
+    ("POST", f"{SOURCE}/sync"): {},
     ("POST", f"{FAQ}/import"): {"entries": [QUESTION]},
     ("POST", f"{FAQ}/entries"): QUESTION,
     ("PUT", f"{FAQ}/entries/{{entry_id}}"): QUESTION,

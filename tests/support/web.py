@@ -16,11 +16,12 @@ LOOPBACK: Final = "127.0.0.0/8"
 
 @dataclass
 class Web:
-    """One server. `pages` maps paths to answers, a response or a function; `asked` lists the requests that came."""
+    """One server. `pages` maps paths to answers, a response or a function, and `rest` answers all others; `asked` lists the requests that came."""
 
     pages: dict[str, Response | Answer] = field(default_factory=dict)
     asked: list[Request] = field(default_factory=list)
     port: int = 0
+    rest: Response | Answer = field(default_factory=lambda: PlainTextResponse("not here", 404))
 
     def at(self, path: str = "/", host: str = "127.0.0.1") -> str:
         """Return the address of a path."""
@@ -39,7 +40,7 @@ class Web:
         """Serve one request (ASGI)."""
         request = Request(scope, receive)  # type: ignore[arg-type] # uvicorn's words for the same things
         self.asked.append(request)
-        page = self.pages.get(request.url.path, PlainTextResponse("not here", 404))
+        page = self.pages.get(request.url.path, self.rest)
         response = page if isinstance(page, Response) else await page(request)
         await response(scope, receive, send)  # type: ignore[arg-type]
 
