@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import lite, redis, sources
+from bench import lite, redis, reembed, sources
 
 BENCHES: Final[dict[str, Callable[[list[str]], None]]] = {
     "lite": lite.main,
     "redis": redis.main,
     "sources": sources.main,
+    "reembed": reembed.main,
 }
 
 name, *arguments = sys.argv[1:] or [""]
