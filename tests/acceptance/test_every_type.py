@@ -147,6 +147,7 @@ def test_every_type_is_asked_for_and_seen_over_http(caller: Caller, tmp_path: Pa
     guide, river = documents(caller, base)
     beside_documents(caller, base)
     remembered(caller, base)
+    harvested(caller, base, tmp_path / "source")
     again_and_elsewhere(caller, base, guide, river)
     end(caller, base)
     assert caller.proved == handled()
@@ -231,6 +232,37 @@ def beside_documents(caller: Caller, base: str) -> None:
     ]
     assert matches[0]["entry"]["question"] == "How do I pay?"
     caller.proved |= {"manual:process", "temporary_document:process", "faq:import"}
+
+
+def harvested(caller: Caller, base: str, folder: Path) -> None:
+    """A folder is brought in, and what changes in it afterwards."""
+    folder.mkdir()
+    (folder / "tide.md").write_text("# Tides\n\nHigh water comes twice a day.\n")
+    (folder / "ferry.md").write_text("# Ferries\n\nThe ferry to Moss leaves every half hour.\n")
+    source = caller.post(
+        f"/knowledge-bases/{base}/sources",
+        {"name": "notes", "kind": "folder", "config": {"path": str(folder)}},
+    )["id"]
+
+    def run() -> Any:
+        log = caller.post(f"/sources/{source}/sync", {})["log_id"]
+        path = f"/sources/{source}/logs/{log}"
+        return caller.until(
+            lambda: said if (said := caller.get(path))["state"] != "running" else None,
+            "the source is harvested",
+        )
+
+    first = run()
+    assert first["state"] == "success", first
+    caller.until(lambda: "half hour" in found(caller, base, "when leaves the ferry to Moss"), "it is found")
+    (folder / "ferry.md").unlink()
+    second = run()
+    assert second["state"] == "success", second
+    caller.until(
+        lambda: "half hour" not in found(caller, base, "when leaves the ferry to Moss"),
+        "what was deleted there is not found any more",
+    )
+    caller.proved.add("datasource:sync")
 
 
 def remembered(caller: Caller, base: str) -> None:
