@@ -18,7 +18,8 @@ from consumers.services import Services, open_services
 from consumers.sources import registry, runs
 from consumers.sources.registry import NewSource
 from consumers.sources.runs import COUNTS, Wish
-from contracts.payloads.maintenance import KnowledgeListDelete, SyncMode
+from contracts.payloads.maintenance import KnowledgeListDelete
+from contracts.sources import SyncMode
 from pipeline import Pipeline
 from pipeline.testing import drain
 

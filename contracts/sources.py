@@ -15,6 +15,17 @@ class SourceStatus(StrEnum):
     """Being removed with its documents; its row goes last."""
 
 
+class SyncMode(StrEnum):
+    """What a run of a source does."""
+
+    FULL = "full"
+    INCREMENTAL = "incremental"
+    PARTIAL_RESYNC = "partial-resync"
+    DLQ_RETRY = "dlq-retry"
+    RECONCILE = "reconcile"
+    HEALTH = "health"
+
+
 class SyncState(StrEnum):
     """Where a run of a source is."""
 

@@ -7,7 +7,7 @@ import typer
 from consumers.commands.operating import MOST, PAGE, AsJson, BaseName, Limit, Yes
 from consumers.commands.terminal import needs, run
 from consumers.extras import KNOWLEDGE
-from contracts.payloads.maintenance import SyncMode
+from contracts.sources import SyncMode
 
 sources = typer.Typer(
     no_args_is_help=True, help="Places that documents are harvested from: made, run, seen, removed."

@@ -31,8 +31,8 @@ from consumers.sources.kinds import kind_of, kinds
 from consumers.sources.registry import NewSource, Plan
 from consumers.sources.runs import COUNTS, Wish
 from contracts.knowledge import DocumentEffect as Effect
-from contracts.payloads.maintenance import Initiator, SyncMode
-from contracts.sources import ItemState, SourceStatus, SyncState
+from contracts.payloads.maintenance import Initiator
+from contracts.sources import ItemState, SourceStatus, SyncMode, SyncState
 from pipeline.errors import ConfigurationError, NotAllowed
 from pipeline.http.audit import recorded
 

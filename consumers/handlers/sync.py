@@ -20,8 +20,8 @@ from consumers.sources.kinds import kind_of
 from consumers.sources.syncing import AllFailed, Emptied, Ready, Syncing
 from consumers.sources.taking import Stopped
 from contracts.knowledge import ParseStatus
-from contracts.payloads.maintenance import DataSourceSync, SyncMode
-from contracts.sources import SourceStatus, SyncState
+from contracts.payloads.maintenance import DataSourceSync
+from contracts.sources import SourceStatus, SyncMode, SyncState
 from pipeline import Context, DeadLetter, Retry, Skip, Snooze, on
 from pipeline.errors import ConfigurationError
 from pipeline.store import changed, now_ms

@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.knowledge_bases import Name
 from contracts.knowledge import DocumentEffect as Effect
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import ItemState, SourceStatus, SyncState
+from contracts.sources import ItemState, SourceStatus, SyncMode, SyncState
 from pipeline.http.answers_knowledge import Delivery
 
 Cron = Annotated[

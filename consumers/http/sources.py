@@ -29,8 +29,8 @@ from consumers.sources.kinds import kind_of
 from consumers.sources.registry import NewSource, Plan
 from consumers.sources.runs import Wish
 from contracts.knowledge import DocumentEffect as Effect
-from contracts.payloads.maintenance import Initiator, SyncMode
-from contracts.sources import ItemState, SourceStatus, SyncState
+from contracts.payloads.maintenance import Initiator
+from contracts.sources import ItemState, SourceStatus, SyncMode, SyncState
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call

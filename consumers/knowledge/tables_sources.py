@@ -6,8 +6,7 @@ from sqlalchemy import JSON, ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from consumers.knowledge.tables import Id, Name, OfBase, Row, words
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import ItemState, SourceStatus, SyncState
+from contracts.sources import ItemState, SourceStatus, SyncMode, SyncState
 
 RUNS = text("state = 'running'")
 

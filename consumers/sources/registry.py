@@ -13,8 +13,7 @@ from consumers.sources import runs
 from consumers.sources.runs import Wish
 from consumers.sources.schedule import Schedule
 from contracts.identity import new_id
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import SourceStatus
+from contracts.sources import SourceStatus, SyncMode
 from pipeline.errors import ConfigurationError
 from pipeline.store import changed, now_ms
 from pipeline.store.rows import insert_one

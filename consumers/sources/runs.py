@@ -16,8 +16,8 @@ from contracts.fences import coverage
 from contracts.identity import new_id
 from contracts.jobs import Scope
 from contracts.knowledge import DocumentEffect as Effect
-from contracts.payloads.maintenance import DataSourceSync, Initiator, SyncMode
-from contracts.sources import ERRORS_KEPT, SyncState
+from contracts.payloads.maintenance import DataSourceSync, Initiator
+from contracts.sources import ERRORS_KEPT, SyncMode, SyncState
 from contracts.wire import cut as shortened
 from pipeline.store import Outbox, changed, now_ms
 from pipeline.store.rows import insert_one

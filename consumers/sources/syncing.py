@@ -15,8 +15,8 @@ from consumers.sources.connector import PAGE, Connector, Item, Page
 from consumers.sources.items import Known
 from consumers.sources.runs import COUNTS
 from consumers.sources.taking import Look, Taker
-from contracts.payloads.maintenance import DataSourceSync, SyncMode
-from contracts.sources import ItemState, SyncState
+from contracts.payloads.maintenance import DataSourceSync
+from contracts.sources import ItemState, SyncMode, SyncState
 from pipeline import Context
 from pipeline.store import changed, now_ms
 

@@ -1,12 +1,12 @@
 """Long and rare work on whole bases: sources, imports, copies, deletes (facts 1.14–1.16)."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from contracts.jobs import JobPayload
+from contracts.sources import SyncMode
 
 
 class Initiator(BaseModel):
@@ -15,17 +15,6 @@ class Initiator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     user_id: str = ""
     role: str = ""
-
-
-class SyncMode(StrEnum):
-    """What a run of a source does."""
-
-    FULL = "full"
-    INCREMENTAL = "incremental"
-    PARTIAL_RESYNC = "partial-resync"
-    DLQ_RETRY = "dlq-retry"
-    RECONCILE = "reconcile"
-    HEALTH = "health"
 
 
 class DataSourceSync(JobPayload, type="datasource:sync", queue="sync", max_retry=5, timeout=7200):

@@ -11,8 +11,7 @@ import boto3
 import pytest
 from consumers.sources.connector import SourceError, Surroundings
 from consumers.sources.kinds import kind_of, kinds
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import SyncState
+from contracts.sources import SyncMode, SyncState
 from moto.server import ThreadedMotoServer
 from pipeline.clock import now_ms
 from pipeline.config import load

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from consumers.sources import firing, registry, runs
 from consumers.sources.firing import Firing, firing_id
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import SyncState
+from contracts.sources import SyncMode, SyncState
 from pipeline.clock import HOUR_MS, now_ms
 from pipeline.errors import ConfigurationError
 from sqlalchemy import text

@@ -14,8 +14,7 @@ from consumers.sources import registry, runs, taking
 from consumers.sources.connector import Config, Content, Deed, Item, Kind, Page, SourceError, listing
 from consumers.sources.kinds import add, kind_of
 from contracts.knowledge import DocumentEffect, ParseStatus
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import ItemState, SourceStatus, SyncState
+from contracts.sources import ItemState, SourceStatus, SyncMode, SyncState
 from pipeline import on
 from pipeline.config import load
 from pipeline.errors import ConfigurationError

@@ -3,8 +3,7 @@
 import pytest
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import Knowledge
-from contracts.payloads.maintenance import SyncMode
-from contracts.sources import SyncState
+from contracts.sources import SyncMode, SyncState
 from sqlalchemy import select, update
 
 from tests.support.harvest import counts, open_harvest, write
