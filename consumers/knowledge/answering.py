@@ -20,6 +20,8 @@ from consumers.knowledge.sentences import Sentence, sentences
 from consumers.knowledge.words import script_of, terms
 from contracts.knowledge import EXTRACTIVE
 
+NOISE: Final = 0.12
+"""Fit below which a passage has nothing to do with a query; across languages what has can be as low as 0.14."""
 MAX_QUESTION: Final = 2_000  # characters
 MAX_PASSAGES: Final = 12
 MAX_PARTS: Final = 200  # sentences and lists that are weighed

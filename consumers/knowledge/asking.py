@@ -6,7 +6,7 @@ from typing import Final
 
 from consumers.knowledge import attachments, faq
 from consumers.knowledge.aiming import Aim, aim_at
-from consumers.knowledge.answering import Answer, ExtractiveWriter, Passage, Place, coverage
+from consumers.knowledge.answering import NOISE, Answer, ExtractiveWriter, Passage, Place, coverage
 from consumers.knowledge.fates import Named, named_of
 from consumers.knowledge.recalling import remembered
 from consumers.knowledge.search import EntryKind, Hit
@@ -17,8 +17,6 @@ from consumers.services import Services
 from pipeline.errors import StoreUnavailable
 
 MAX_QUERY_CHARS: Final = 2000
-NOISE: Final = 0.12
-"""Fit below which a passage has nothing to do with a query; across languages what has can be as low as 0.14."""
 PASSAGES: Final = 8
 """How many passages an answer is composed from."""
 ROUNDS: Final = 5

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.answering import Passage, Place, coverage
+from consumers.knowledge.answering import NOISE, Passage, Place, coverage
 from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.files import FileStore, file_key
 from consumers.knowledge.tables import table_of
@@ -30,8 +30,6 @@ LONGEST_ERROR: Final = 2_000  # characters
 AT_ONCE: Final = 100
 HOUR_MS: Final = 3_600_000
 POLL_S: Final = 0.5
-FIT: Final = 0.12
-"""Fit below which a passage has nothing to do with a question."""
 
 
 class TooMany(Exception):  # noqa: N818 - named as a person would say it
@@ -216,7 +214,7 @@ async def passages(
     scored = [
         (min(1.0, float(near[at]) + float(share) / 2), at) for at, share in zip(best, shares, strict=True)
     ]
-    found = sorted((one for one in scored if one[0] >= FIT), key=lambda one: (-one[0], one[1]))[:limit]
+    found = sorted((one for one in scored if one[0] >= NOISE), key=lambda one: (-one[0], one[1]))[:limit]
     return [
         Passage(
             name,

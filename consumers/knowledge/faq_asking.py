@@ -2,8 +2,8 @@
 
 from consumers.knowledge import faq
 from consumers.knowledge.aiming import aim_at
-from consumers.knowledge.answering import coverage
-from consumers.knowledge.asking import MAX_QUERY_CHARS, NOISE
+from consumers.knowledge.answering import NOISE, coverage
+from consumers.knowledge.asking import MAX_QUERY_CHARS
 from consumers.knowledge.embedding import EmbeddingError
 from consumers.knowledge.faq_reading import Written
 from consumers.knowledge.knowledge_bases import keep_base
