@@ -77,8 +77,7 @@ async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
     task = await _task(services, job.task_id)
     if task.status not in TASK_OPEN:
         if task.status is not TaskStatus.COMPLETED:
-            await recovering.abandon(services, job.knowledge_base_id)
-            await _forget_sent(job, services)
+            await _leave_nothing(job, services)
         return
     said = _Said(ctx, job.task_id)
     try:
@@ -96,7 +95,7 @@ async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
             goal = Goal(job.knowledge_base_id, job.tenant_id, goal.name)
             await recovering.recover(services, reader, goal, said)
     except _Ended:
-        await recovering.abandon(services, job.knowledge_base_id)
+        await _leave_nothing(job, services)
         return
     except (ArchiveRefused, ConfigurationError, FileMissing) as problem:
         await _fail(services, job.task_id, str(problem))
@@ -114,35 +113,27 @@ async def _restored(job: StoreRestore, ctx: Context[Services], name: str) -> Non
     await _forget_sent(job, services)
 
 
+async def _leave_nothing(job: StoreRestore, services: Services) -> None:
+    await recovering.abandon(services, job.knowledge_base_id)
+    await _forget_sent(job, services)
+
+
 async def _forget_sent(job: StoreRestore, services: Services) -> None:
-    """Remove an archive that was sent for this restore alone."""
-    if job.file_key.startswith("restores/"):
+    """Remove an archive that was sent for this restore alone, and not that of a backup."""
+    if job.file_key.startswith(tasks.folder(job.task_id)):
         await services.files.delete(job.file_key)
 
 
 async def restore_lost(job: StoreRestore, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook: nothing of the base is left."""
     await _fail(services, job.task_id, f"task {job.spec.type} {PHRASES[letter.reason]}: {letter.error}")
-    await recovering.abandon(services, job.knowledge_base_id)
+    await _leave_nothing(job, services)
 
 
 HANDLERS: Final = (
     on(StoreBackup, back_up, on_archived=backup_lost),
     on(StoreRestore, restore, on_archived=restore_lost),
 )
-
-
-def _clean_backup(task: Task) -> StoreBackup:
-    return StoreBackup(tenant_id=task.tenant_id, knowledge_base_id=task.knowledge_base_id, backup_id=task.id)
-
-
-def _clean_restore(task: Task) -> StoreRestore:
-    kb_id, key = task.knowledge_base_id, str(task.detail["file_key"])
-    return StoreRestore(tenant_id=task.tenant_id, knowledge_base_id=kb_id, task_id=task.id, file_key=key)
-
-
-tasks.CLEANS_UP[StoreBackup.spec.type] = _clean_backup
-tasks.CLEANS_UP[StoreRestore.spec.type] = _clean_restore
 
 
 class _Said:

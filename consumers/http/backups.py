@@ -1,6 +1,7 @@
 """Backups over HTTP: made, listed, saved, removed, and restored into a new base."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request
@@ -154,18 +155,25 @@ async def restore(
         whose = tenant_of(who, tenant)
         allow(request, (services.settings.restore_max_gb << 30) + LONGEST_BODY)
         async with recorded(call, deed, ("tenant", str(whose))):
-            return await _begin(services, whose, await _kept(request, services), name)
+            task_id = new_id()
+            key = await _kept(request, services, task_id)
+            try:
+                return await _begin(services, task_id, whose, key, name)
+            except BaseException:
+                with suppress(FileStoreError):
+                    await services.files.delete(key)
+                raise
     if kind != "application/json":
         raise Problem(415, f"send a form with an archive ({FORM}), or JSON", "unsupported_content_type")
     asked = _asked(await request.body())
     async with recorded(call, deed, ("backup", asked.backup_id)):
         found = await _backup(request, who, asked.backup_id)
-        return await _begin(services, found.tenant_id, found.file_key, asked.name)
+        return await _begin(services, new_id(), found.tenant_id, found.file_key, asked.name)
 
 
-async def _kept(request: Request, services: Services) -> str:
+async def _kept(request: Request, services: Services, task_id: str) -> str:
     """Put the archive that is sent into the file store; return its key."""
-    key = f"restores/{new_id()}/archive.zip"
+    key = recovering.key_of(task_id)
     try:
         async with received(request) as uploads:
             await services.files.put(key, uploads[0].path)
@@ -176,9 +184,9 @@ async def _kept(request: Request, services: Services) -> str:
     return key
 
 
-async def _begin(services: Services, tenant_id: int, key: str, name: str | None) -> Restored:
+async def _begin(services: Services, task_id: str, tenant_id: int, key: str, name: str | None) -> Restored:
     async with services.outbox.transaction() as sql:
-        task_id, kb_id = await recovering.ask_for(sql, tenant_id, key, name)
+        kb_id = await recovering.ask_for(sql, task_id, tenant_id, key, name)
     return Restored(task_id=task_id, delivery=delivery_of(sql), knowledge_base_id=kb_id)
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import tasks
+from consumers.knowledge.half_done import clean_up
 from consumers.knowledge.pending import BASE
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
@@ -131,7 +132,10 @@ async def give_up_task(session: AsyncSession, task: StillTask, message: str) -> 
     as_seen = select(Task.id).where(Task.id == task.id, Task.updated_at == task.updated_at).with_for_update()
     if await session.scalar(as_seen) is None:
         return False
-    return await tasks.finish(session, task.id, TaskStatus.FAILED, error=message)
+    if not await tasks.finish(session, task.id, TaskStatus.FAILED, error=message):
+        return False
+    await clean_up(session, await session.get_one(Task, task.id))
+    return True
 
 
 async def half_deleted(session: AsyncSession, cutoff: int) -> Sequence[KnowledgeBase]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge import backing_up
+from consumers.knowledge import backing_up, tasks
 from consumers.knowledge.archive import ArchiveRefused, Reader
 from consumers.knowledge.clearance import remove_base
 from consumers.knowledge.restoring import Goal, choose, restore
@@ -79,15 +79,22 @@ async def archive_of(services: Services, backup_id: str) -> AsyncIterator[Path]:
         yield path
 
 
-async def ask_for(session: AsyncSession, tenant_id: int, file_key: str, name: str | None) -> tuple[str, str]:
-    """Begin a restore over HTTP; return the ids of its task and of the base to be."""
-    task_id, kb_id = new_id(), new_id()
+def key_of(task_id: str) -> str:
+    """Return where an archive lies that was sent for a restore: with the files of its task, which go with it."""
+    return f"{tasks.folder(task_id)}/archive.zip"
+
+
+async def ask_for(
+    session: AsyncSession, task_id: str, tenant_id: int, file_key: str, name: str | None
+) -> str:
+    """Begin a restore over HTTP as this task; return the id of the base to be."""
+    kb_id = new_id()
     job = StoreRestore(
         tenant_id=tenant_id, knowledge_base_id=kb_id, task_id=task_id, file_key=file_key, name=name
     )
     base = KnowledgeBase(id=kb_id, tenant_id=tenant_id)
     await begin(session, base, task_id, job, detail={"file_key": file_key})
-    return task_id, kb_id
+    return kb_id
 
 
 def _sha256(path: Path) -> str:

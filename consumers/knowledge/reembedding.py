@@ -67,19 +67,6 @@ async def ask_for(
     return task_id
 
 
-def _clean_up(task: Task) -> StoreReembed:
-    return StoreReembed(
-        tenant_id=task.tenant_id,
-        knowledge_base_id=task.knowledge_base_id,
-        task_id=task.id,
-        model=task.detail["model"],
-        dimension=task.detail["dimension"],
-    )
-
-
-tasks.CLEANS_UP[KIND] = _clean_up
-
-
 async def texts_of(session: AsyncSession, entries: Sequence[Lacking]) -> list[str]:
     """Return what is embedded of each entry: the same as when it was made."""
     named = [entry.chunk_id for entry in entries if entry.kind is EntryKind.TEXT and entry.chunk_id]

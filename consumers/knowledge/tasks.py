@@ -3,16 +3,16 @@
 Each function is one guarded transition inside the caller's transaction; what has ended does not move any more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge.half_done import clean_up
 from consumers.knowledge.tables import KnowledgeBase, table_of
 from consumers.knowledge.tables_tasks import Task
 from contracts.fences import coverage
-from contracts.identity import derive_id
 from contracts.jobs import JobPayload, Scope
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.tasks import TASK_OPEN, TaskStatus
@@ -26,10 +26,6 @@ ENDLESS: Final = frozenset({"kb:delete", "knowledge:list_delete"})
 """Kinds that nobody stops half-way: what is left would be neither there nor gone."""
 KEPT_MS: Final = 7 * 24 * 3600 * 1000
 """How long a task can be asked for after its end."""
-
-
-CLEANS_UP: Final[dict[str, Callable[[Task], JobPayload]]] = {}
-"""By kind of task, the job that removes what a cancelled one has made until then and nobody will use."""
 
 
 async def open_task(
@@ -156,8 +152,7 @@ async def cancel(session: AsyncSession, tenant_id: int | None, task_id: str, cut
     if not await finish(session, task_id, TaskStatus.CANCELLED, message="cancelled by a person"):
         return Effect.ALREADY if task.status is TaskStatus.CANCELLED else Effect.REFUSED
     await Outbox.cancel(session, Scope("task", task_id), coverage("task"), cut)
-    if task.kind in CLEANS_UP:  # its job once more, which finds that the task has ended
-        await Outbox.add(session, derive_id(task_id, "clean up"), CLEANS_UP[task.kind](task))
+    await clean_up(session, task)
     return Effect.DONE
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from consumers.handlers import backup as handlers
-from consumers.handlers.backup import back_up, backup_lost, restore
-from consumers.knowledge import backing_up, faq, ids, recovering, restoring, tasks
+from consumers.handlers.backup import back_up, backup_lost, restore, restore_lost
+from consumers.knowledge import backing_up, faq, ids, leftovers, recovering, restoring, tasks
 from consumers.knowledge.archive import ArchiveRefused, Reader
 from consumers.knowledge.archive_parts import PARTS
 from consumers.knowledge.contents import chunks_of
@@ -21,11 +21,13 @@ from consumers.knowledge.faq_reading import Written
 from consumers.knowledge.files import file_key
 from consumers.knowledge.graph import store_graph
 from consumers.knowledge.knowledge_bases import find_base
+from consumers.knowledge.leftovers import StillTask
 from consumers.knowledge.store_work import UnderWay
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tags import Pick, set_tags, store_tags
 from consumers.ks import HANDLERS
 from consumers.migrations.schema import TARGETS
+from contracts.identity import new_id
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Skip
 from contracts.payloads.knowledge import StoreBackup, StoreRestore
@@ -275,8 +277,9 @@ async def test_a_backup_that_died_fails_its_task_and_of_two_at_once_the_second_i
 
 
 async def restoring_of(shelf: Shelf, path: Path, name: str = "again") -> StoreRestore:
-    await shelf.services.files.put("restores/r/archive.zip", path)
-    task_id, _ = await shelf.do(recovering.ask_for, TENANT, "restores/r/archive.zip", name)
+    task_id = new_id()
+    await shelf.services.files.put(recovering.key_of(task_id), path)
+    await shelf.do(recovering.ask_for, task_id, TENANT, recovering.key_of(task_id), name)
     return await assert_enqueued(shelf.pipeline, StoreRestore, task_id=task_id)
 
 
@@ -320,6 +323,25 @@ async def test_a_cancelled_restore_leaves_nothing(shelf, archive, monkeypatch):
         await restore(job, shelf.context())
     await drain(shelf.pipeline, HANDLERS, services=shelf.services)
     assert await everything(shelf) == before
+    assert not await shelf.services.files.exists(job.file_key)
+
+
+async def test_a_restore_that_died_leaves_nothing_and_not_its_archive(shelf, archive):
+    job, before = await restoring_of(shelf, archive), await everything(shelf)
+    letter: Any = type("Letter", (), {"reason": ArchiveReason.EXHAUSTED, "error": "boom"})()
+    await restore_lost(job, letter, shelf.services)
+    assert "boom" in (await shelf.task(job.task_id)).error
+    assert await everything(shelf) == before
+    assert not await shelf.services.files.exists(job.file_key)
+
+
+async def test_what_a_task_whose_job_was_lost_has_made_is_removed(shelf, archive):
+    """Housekeeping ends it, in a process that may have no handlers."""
+    job = await restoring_of(shelf, archive)
+    task = StillTask(job.task_id, job.spec.type, (await shelf.task(job.task_id)).updated_at)
+    assert await shelf.do(leftovers.give_up_task, task, "lost")
+    await drain(shelf.pipeline, HANDLERS, services=shelf.services)
+    assert not await shelf.services.files.exists(job.file_key)
 
 
 async def everything(shelf: Shelf) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import pytest
 from consumers.knowledge import tasks
 from contracts.knowledge import DocumentEffect
+from contracts.payloads.knowledge import StoreBackup, StoreReembed, StoreRestore
 from contracts.payloads.maintenance import KnowledgeBaseClone
 from contracts.tasks import TaskStatus
 from pipeline.store import now_ms
@@ -52,6 +53,21 @@ async def test_a_cancelled_task_takes_its_job_along(library):
     assert not library.queue.waiting
     assert await stop(library) is DocumentEffect.ALREADY
     assert not await library.do(tasks.advance, "t1", processed=1)
+
+
+LEAVING = [
+    StoreBackup(tenant_id=7, knowledge_base_id="b", backup_id="t1"),
+    StoreReembed(tenant_id=7, knowledge_base_id="b", task_id="t1", model="m", dimension=3),
+    StoreRestore(tenant_id=7, knowledge_base_id="b", task_id="t1", file_key="tasks/t1/archive.zip"),
+]
+
+
+@pytest.mark.parametrize("job", LEAVING, ids=lambda job: job.spec.type)
+async def test_whoever_cancels_a_task_asks_for_the_removal_of_what_it_made(library, job):
+    """Also where no handler was ever loaded, as in a process that only answers HTTP."""
+    await library.do(tasks.open_task, "t1", job, tenant_id=7, kb_id="b", detail=job.model_dump())
+    await stop(library)
+    assert list(library.queue.waiting.values()) == [job]
 
 
 async def test_nobody_stops_the_task_of_another_tenant(library):
