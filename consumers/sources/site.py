@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 from protego import Protego
 
-from consumers.outbound import AGENT, Fetched, Outbound, OutboundError, StatusRefused, checked_address
+from consumers.outbound import AGENT, Fetched, Outbound, StatusRefused, checked_address
 from consumers.sources.connector import SourceError
 
 LONGEST_PAUSE_S: Final = 60.0
@@ -41,8 +41,7 @@ class Site:
         """
         async with self._turn:
             rules = await self._rules()
-            if not rules.can_fetch(address, AGENT):
-                raise SourceError("the site's robots.txt asks not to read it")
+            _obey(rules, address)
             pause = max(self._pause_s, min(rules.crawl_delay(AGENT) or 0.0, LONGEST_PAUSE_S))
             await self._wait(pause)
             try:
@@ -54,6 +53,7 @@ class Site:
                 found = await self._outbound.fetch(address, into, etag=etag, last_modified=last_modified)
             if not self.has(httpx.URL(found.address)):
                 raise SourceError(f"it leads to another site: {found.address[:200]}")
+            _obey(rules, found.address)
             return found
 
     async def _wait(self, pause: float) -> None:
@@ -73,7 +73,10 @@ class Site:
                 if error.status in BUSY or error.status >= 500:  # it may refuse everything: nobody can tell
                     raise
                 said = ""
-            except OutboundError:
-                raise
             self._robots = Protego.parse(said)
         return self._robots
+
+
+def _obey(rules: Protego, address: str) -> None:
+    if not rules.can_fetch(address, AGENT):
+        raise SourceError("the site's robots.txt asks not to read it")

@@ -54,7 +54,7 @@ class Method(StrEnum):
 
 
 class WebConfig(Config):
-    """Which pages of the site of `start`: those whose path begins with `under`, at most `max_pages`.
+    """Which pages of the site of `start`: those whose path begins with `under`; at most `max_pages` are looked at.
 
     `start` is the address of a sitemap (or of the site, whose robots.txt then names them), of a feed, or of the first page
     of a crawl. `pause_s` lies between two requests. Patterns look at the path.
@@ -154,17 +154,15 @@ class Pages:
         first = str(self._site.start.copy_with(fragment=None))
         left, seen, begins = deque([first]), {first}, True
         some: list[Item] = []
-        count = 0
-        while left and count < self._config.max_pages:
+        while left:
             address = left.popleft()
             item, links = await self._visit(address, first=address == first)
             for page in links:
-                if page not in seen:
+                if page not in seen and len(seen) < self._config.max_pages:
                     seen.add(page)
                     left.append(page)
             if item is not None:
                 some.append(item)
-                count += 1
             if len(some) == TOGETHER:
                 yield Page(some, "", begins=begins)
                 some, begins = [], False
@@ -175,6 +173,13 @@ class Pages:
     async def _visit(self, address: str, *, first: bool) -> tuple[Item | None, list[str]]:
         """Read a page; return the item that it is, if it is one, and where it leads."""
         path = self._folder / hashlib.sha256(address.encode()).hexdigest()
+        try:
+            return await self._visited(address, path, first=first)
+        finally:
+            if address not in self._here:
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+
+    async def _visited(self, address: str, path: Path, *, first: bool) -> tuple[Item | None, list[str]]:
         was = _stamped(await self._recall(address))
         try:
             found = await self._site.fetch(
@@ -191,7 +196,8 @@ class Pages:
                 isinstance(error, StatusRefused) and error.status in GONE
             ):
                 return None, []
-            return Item(address), []  # it may be there: it fails alone when it is fetched
+            # it may be there: it fails alone when it is fetched, and what only it leads to is not gone for that
+            return Item(address), list(was.get("links", ()))
         if found.unchanged:
             return Item(address, "", _version(was)), list(was.get("links", ()))
         content, links, kept = await self._read(found, path)

@@ -1,5 +1,6 @@
 """The kinds of sources against real servers: a bucket, a repository, a web site."""
 
+import asyncio
 import gzip
 import os
 import subprocess
@@ -333,6 +334,46 @@ async def test_a_crawl_stops_at_its_limit_and_keeps_its_pace(harvest: Harvest):
         began = now_ms()
         assert counts(await harvest.sync(await harvest.source("web", config))) == {"created": 25}
         assert now_ms() - began >= 25 * 20 - 20
+
+
+async def test_a_page_that_fails_takes_nothing_along_that_only_it_leads_to(harvest: Harvest):
+    async with served() as web:
+        web.pages |= {"/": linked("/hub"), "/hub": linked("/leaf"), "/leaf": linked()}
+        source = await harvest.source("web", {"start": web.at(), "method": "crawl", "pause_s": 0})
+        assert counts(await harvest.sync(source)) == {"created": 3}
+        web.pages["/hub"] = Response(status_code=500)
+        run = await harvest.sync(source)
+        assert counts(run) == {"unchanged": 2, "failed": 1}
+        assert len(await harvest.documents()) == 3
+
+
+async def test_a_crawl_ends_on_a_site_of_endless_pages_that_want_not_to_be_kept(harvest: Harvest):
+    async with served() as web:
+
+        async def page(request: Request) -> Response:
+            number = int(request.url.path.strip("/") or 0)
+            wanted = '<meta name="robots" content="noindex">' if number else ""
+            return linked(*(f"/{10 * number + one}" for one in range(1, 10)), head=wanted)
+
+        web.pages["/robots.txt"], web.rest = PlainTextResponse(""), page
+        config = {"start": web.at(), "method": "crawl", "pause_s": 0, "max_pages": 20}
+        async with asyncio.timeout(20):
+            assert counts(await harvest.sync(await harvest.source("web", config))) == {"created": 1}
+        assert len(web.asked) == 21
+
+
+async def test_a_page_that_leads_to_where_robots_refuse_fails_alone(harvest: Harvest):
+    async with served() as web:
+        web.pages |= {
+            "/robots.txt": PlainTextResponse("User-agent: *\nDisallow: /private"),
+            "/sitemap.xml": Response(sitemap({"/a": "", "/b": ""}, web.at)),
+            "/a": RedirectResponse(web.at("/private/a")),
+            "/b": HTMLResponse("b"),
+            "/private/a": HTMLResponse("private"),
+        }
+        run = await harvest.sync(await harvest.source("web", {"start": web.at(), "pause_s": 0}))
+        assert counts(run) == {"created": 1, "failed": 1}
+        assert "robots.txt" in run.errors[0]["error"]
 
 
 async def test_a_page_that_leads_to_another_site_fails_alone_and_a_busy_site_is_asked_again(harvest: Harvest):
