@@ -30,6 +30,8 @@ UNPACKED: Final = 1 << 30  # bytes of sheets that come out of a file
 HEAD_ROWS: Final = 20  # in which the line of names is looked for
 
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:[ ,\u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?%?")
+_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
+_CODE: Final = re.compile(r"0\d+")
 _DATE: Final = re.compile(
     r"(\d{4})[-./](\d{1,2})[-./](\d{1,2})(?:[ T]\d{1,2}:\d{2}.*)?|(\d{1,2})[./](\d{1,2})[./](\d{4})"
 )
@@ -90,7 +92,9 @@ class Column:
             "more": len(self.seen) > DISTINCT,
             "min": ends[0],
             "max": ends[1],
-            "mean": round(self.total / numbers, 6) if kind is ColumnKind.NUMBER else None,
+            "mean": round(self.total / numbers, 6)
+            if kind is ColumnKind.NUMBER and math.isfinite(self.total)
+            else None,
             "examples": [value for value, _ in common],
         }
 
@@ -152,8 +156,7 @@ def _count(column: Column, cell: Any) -> None:
     text = _text(cell)[:SHOWN]
     if text in column.seen or len(column.seen) <= DISTINCT:
         column.seen[text] = column.seen.get(text, 0) + 1
-    if kind is ColumnKind.NUMBER:
-        value = _number(cell)
+    if kind is ColumnKind.NUMBER and (value := _number(cell)) is not None:
         column.low, column.high = min(column.low, value), max(column.high, value)
         column.total += value
     elif kind is ColumnKind.DATE and (day := _day(cell)):
@@ -163,8 +166,6 @@ def _count(column: Column, cell: Any) -> None:
 def _kind(cell: Any) -> ColumnKind:
     if isinstance(cell, bool):
         return ColumnKind.TRUTH
-    if isinstance(cell, int | float):
-        return ColumnKind.NUMBER
     if isinstance(cell, date | datetime):
         return ColumnKind.DATE
     text = _text(cell)
@@ -174,21 +175,25 @@ def _kind(cell: Any) -> ColumnKind:
         return ColumnKind.TRUTH
     if _DATE.fullmatch(text):
         return ColumnKind.DATE
-    number = _NUMBER.fullmatch(text) and any(char.isdigit() for char in text)
-    return (
-        ColumnKind.NUMBER
-        if number and not (text.startswith("0") and text.isdigit() and len(text) > 1)
-        else ColumnKind.TEXT
-    )
+    return ColumnKind.TEXT if _number(cell) is None else ColumnKind.NUMBER
 
 
-def _number(cell: Any) -> float:
-    if isinstance(cell, int | float):
-        return float(cell) if math.isfinite(cell) else 0.0
-    text = re.sub(r"[ \u00a0\u202f%]", "", _text(cell))
-    if "," in text and "." not in text and not re.fullmatch(r"[-+]?\d{1,3}(?:,\d{3})+", text):
-        text = text.replace(",", ".")
-    return float(text.replace(",", ""))
+def _number(cell: Any) -> float | None:
+    """Return a number that can be stored; None for what is none, such as a code that begins with 0."""
+    try:
+        value = float(cell if isinstance(cell, int | float) else _plain(_text(cell)))
+    except (ValueError, OverflowError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _plain(text: str) -> str:
+    """Return a number as Python writes it, "" for what is written as none."""
+    if not _NUMBER.fullmatch(text) or _CODE.fullmatch(text):
+        return ""
+    digits = re.sub(r"[ \u00a0\u202f%]", "", text)
+    thousands = "." in digits or _THOUSANDS.fullmatch(digits)
+    return digits.replace(",", "" if thousands else ".")
 
 
 def _day(cell: Any) -> str | None:

@@ -41,6 +41,22 @@ def test_numbers_are_read_as_people_write_them(tmp_path):
     assert [(one["type"], one["min"], one["max"]) for one in sheet.columns] == [("number", 1234.5, 2000)] * 2
 
 
+@pytest.mark.parametrize("odd", ["12,345,6", "1e999", "9" * 400, "1,2,3"])
+def test_what_only_looks_like_a_number_is_none(tmp_path, odd):
+    found = column(tmp_path, f'"{odd}"', *["7"] * 99)
+    assert (found["type"], found["min"], found["max"], found["mean"]) == ("number", 7, 7, 7)
+
+
+def test_a_share_is_not_read_as_thousands(tmp_path):
+    found = column(tmp_path, '"0,123"', '"0,25"')
+    assert (found["min"], found["max"]) == (0.123, 0.25)
+
+
+def test_numbers_at_the_end_of_what_there_is_have_a_mean(tmp_path):
+    found = column(tmp_path, *["1e308"] * 9)
+    assert (found["max"], found["mean"]) == (1e308, None)
+
+
 def test_what_stands_above_the_names_of_the_columns_is_passed_over(tmp_path):
     (sheet,) = read(tmp_path, "Report of May,,\n,,\ncity,people,area\nOslo,7,4\nBergen,3,2\n")
     assert ([one["name"] for one in sheet.columns], sheet.rows) == (["city", "people", "area"], 2)
