@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable
 from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from consumers import core, enrichment, ks, maintenance, postprocess, wiki
-from consumers.handlers import attachments, manual, tables
-from consumers.services import open_services
-from contracts.payloads import AWAITING_HANDLER
+from consumers.apps import app_of
 from contracts.topology import Lane, pools_of, weights
 from pipeline import Handler
 
@@ -21,11 +18,8 @@ if TYPE_CHECKING:
 
 HANDLERS: Final[tuple[Handler, ...]] = (
     *core.HANDLERS,
-    *manual.HANDLERS,
-    *attachments.HANDLERS,
     *postprocess.HANDLERS,
     *enrichment.HANDLERS,
-    *tables.HANDLERS,
     *maintenance.HANDLERS,
     *wiki.HANDLERS,
     *ks.HANDLERS,
@@ -39,21 +33,13 @@ def handlers_of(pools: Iterable[str]) -> list[Handler]:
 
 
 @cache
-def app_of(*pools: str) -> "FastStream":
-    """Return the app of these pools, always the same one. Raises UnknownNameError."""
-    from pipeline import worker_app
-
-    return worker_app(
-        pools=pools,
-        handlers=handlers_of(pools),
-        services=open_services,
-        awaiting=AWAITING_HANDLER,
-        duties=attrgetter("duties"),
-    )
+def _app(lane: Lane) -> "FastStream":
+    pools = pools_of(lane)
+    return app_of(handlers_of(pools), *pools)
 
 
 def __getattr__(name: str) -> Any:
-    """Make the app of a lane."""
+    """Make the app of a lane, always the same one."""
     if name in set(Lane):
-        return app_of(*pools_of(Lane(name)))
+        return _app(Lane(name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import attachments
 from consumers.knowledge.attachments import Piece
 from consumers.knowledge.chunking import TooManyChunks, split

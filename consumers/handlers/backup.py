@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import backing_up, recovering, tasks
 from consumers.knowledge.archive import ArchiveRefused
 from consumers.knowledge.files import FileMissing

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import clearance, tasks
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services

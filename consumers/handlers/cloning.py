@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import lifecycle, tasks, transfers
 from consumers.knowledge.carrying import copy_document, copy_files
 from consumers.knowledge.carrying_answers import copy_answers, difference_of_answers, remove_answers

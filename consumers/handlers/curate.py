@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import curating, tasks
 from consumers.knowledge.aliases import Group, groups, pairs
 from consumers.knowledge.store_work import lives

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import faq, tasks
 from consumers.knowledge.embedding import ModelUnavailable, TextRefused
 from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift

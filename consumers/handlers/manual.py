@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from consumers.core import PHRASES, process_document
+from consumers.handlers.documents import process_document
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge.documents import ProcessOptions, document, fail
 from consumers.knowledge.files import file_key
 from consumers.knowledge.manual import NAME

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import tasks, transfers
 from consumers.knowledge.carrying import move_document, move_to_parse
 from consumers.knowledge.transfers import Conflict, NoKnowledgeBase

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge.pending import base_lives
 from consumers.knowledge.profiling import (
     LONGEST_ERROR,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import reembedding, tasks
 from consumers.knowledge.embedding import Embedder, ModelUnavailable, TextRefused, Vectors
 from consumers.knowledge.embedding_endpoint import EndpointAway, EndpointBusy

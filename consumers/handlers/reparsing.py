@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import lifecycle, tasks
 from consumers.knowledge.lifecycle import Step
 from consumers.knowledge.several import ProcessConfig

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import delete, select, update
 
-from consumers.core import PHRASES
+from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import lifecycle
 from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.tables import Knowledge

@@ -38,7 +38,7 @@ def sees(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> EmbeddingS
     """Every process of this test has the vision model of this server."""
     for name, value in server.vision().items():
         monkeypatch.setenv(f"STREAMLANE_{name.upper()}", value)
-    monkeypatch.setattr("consumers.enrichment.why_unread", lambda: "no words are read in this test")
+    monkeypatch.setattr("consumers.handlers.enrichment.why_unread", lambda: "no words are read in this test")
     return server
 
 

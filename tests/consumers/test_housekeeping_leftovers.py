@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from consumers.handlers import removing
 from consumers.knowledge.files import FolderStore
 from consumers.knowledge.housekeeping import DELETES, Why
 from consumers.knowledge.lifecycle import delete, fail_delete, reparse
@@ -20,7 +21,6 @@ from pipeline.store.tables import task_dead_letters
 from pipeline.store.tables_people import audit_logs
 from sqlalchemy import update
 
-from consumers import maintenance
 from tests.support.hand import Hand
 from tests.support.house import HOUR_S, PLACES, open_house
 from tests.support.waiting import wait_until
@@ -62,7 +62,7 @@ async def test_rows_stuck_in_deleting_recover(house, tmp_path):
     )
     async with house.pipeline.workers(
         pools=["maintenance"],
-        handlers=maintenance.HANDLERS,
+        handlers=removing.HANDLERS,
         services=services,
         only=["knowledge:list_delete"],
     ):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from consumers.commands.session import TENANT
-from consumers.core import fail_document
-from consumers.enrichment import picture_lost, read_picture
+from consumers.handlers.documents import fail_document
+from consumers.handlers.enrichment import picture_lost, read_picture
 from consumers.knowledge.contents import Parsed, Picture, store_parsed
 from consumers.knowledge.documents import ProcessOptions, begin_processing, register
 from consumers.knowledge.knowledge_bases import ensure_base

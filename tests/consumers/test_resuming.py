@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import consumers.core
-import consumers.enrichment
+import consumers.handlers.documents
+import consumers.handlers.enrichment
 import numpy as np
 import pytest
 from consumers.commands.ingest import Watch
@@ -77,8 +77,8 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         done["embed"] += len(texts)
         return await encode(self, texts)
 
-    counted(consumers.core, "parse")
-    counted(consumers.enrichment, "read_words")
+    counted(consumers.handlers.documents, "parse")
+    counted(consumers.handlers.enrichment, "read_words")
     monkeypatch.setattr(LocalEmbedder, "embed", embed)
     return done
 
@@ -126,7 +126,7 @@ async def test_another_parse_of_the_same_content_does_no_finished_stage_again(
 
 def dying_once(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Handler]:
     """All handlers; the first time that a parse comes to this function, its attempt dies."""
-    real, died = getattr(consumers.core, name), list[int]()
+    real, died = getattr(consumers.handlers.documents, name), list[int]()
 
     async def die(*args: Any, **options: Any) -> Any:
         if not died:
@@ -134,7 +134,7 @@ def dying_once(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Handler]:
             raise Retry(after=0, reason="died")
         return await real(*args, **options)
 
-    monkeypatch.setattr(consumers.core, name, die)
+    monkeypatch.setattr(consumers.handlers.documents, name, die)
     return list(HANDLERS)
 
 
@@ -326,7 +326,7 @@ async def test_a_removal_meanwhile_leaves_no_picture(kept):
     await do_all(library)
     services: Any = SimpleNamespace(files=library.files, database=library.database)
     image = ExtractedImage(png(200, 200, 9), "image/png", None, 0)
-    (picture,) = await consumers.core._kept(services, found.knowledge_id, [image])
+    (picture,) = await consumers.handlers.documents._kept(services, found.knowledge_id, [image])
     assert not await library.files.exists(picture.file_key)
-    (picture,) = await consumers.core._kept(services, "k1", [image])
+    (picture,) = await consumers.handlers.documents._kept(services, "k1", [image])
     assert await library.files.exists(picture.file_key)

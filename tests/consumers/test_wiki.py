@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from consumers.handlers.wiki import ACTIVE_TTL_S, pages_lost
 from consumers.knowledge.again import another_chance
 from consumers.knowledge.asking import find
 from consumers.knowledge.documents import cancel, fail, register
@@ -15,7 +16,6 @@ from consumers.knowledge.wiki_batch import Batch
 from consumers.knowledge.wiki_lane import MAX_FAILS, ask_for_all, ingest_lane
 from consumers.knowledge.wiki_mapping import map_document
 from consumers.knowledge.wiki_reading import read_part
-from consumers.wiki import ACTIVE_TTL_S, pages_lost
 from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
@@ -430,7 +430,7 @@ async def test_a_very_long_document_does_not_start_over(world, monkeypatch):
 
 
 async def test_a_base_whose_batches_were_all_killed_moves_on_once_their_places_are_free(world, monkeypatch):
-    monkeypatch.setattr("consumers.wiki.BUSY_S", 0.3)
+    monkeypatch.setattr("consumers.handlers.wiki.BUSY_S", 0.3)
     name = f"wiki:active:{world.kb.id}"
     for number in range(4):
         assert await world.pipeline.broker.lock(name, f"killed {number}", 1500, 4)
@@ -459,7 +459,7 @@ async def test_what_a_killed_batch_had_claimed_is_taken_by_its_next_delivery(wor
 
 
 async def test_a_document_that_kills_every_worker_that_reads_it_is_given_up(world, monkeypatch):
-    monkeypatch.setattr("consumers.wiki.STALE_S", 0.0)
+    monkeypatch.setattr("consumers.handlers.wiki.STALE_S", 0.0)
     places = await three(world)
     lane, job = ingest_lane(world.kb.id), WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
     for number in range(MAX_FAILS + 1):

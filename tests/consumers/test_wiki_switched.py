@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import structlog
+from consumers.handlers import postprocess
 from consumers.knowledge.contents import chunks_of, store_parsed
 from consumers.knowledge.documents import begin_processing
 from consumers.knowledge.wiki_lane import ingest_lane, switch
 from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.store.pending_ops import peek
 
-from consumers import postprocess
 from tests.support.library import open_library, parsed
 
 

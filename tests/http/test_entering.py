@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import structlog
-from consumers.core import process_document
+from consumers.handlers.documents import process_document
 from contracts.payloads.documents import DocumentProcess
 from contracts.states import JobState
 from pipeline import Retry
