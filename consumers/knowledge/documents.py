@@ -37,6 +37,9 @@ from contracts.payloads.documents import DocumentProcess
 from contracts.wire import cut
 from pipeline.store import Outbox, batches, changed, insert_new, now_ms
 
+LONGEST_SOURCE: Final = 2_000
+"""Bytes of what a document is known by: an entry of an index of PostgreSQL has 2,704."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:

@@ -14,14 +14,21 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import formats
-from consumers.knowledge.documents import Entry, ProcessOptions, Registered, SourceFile, register_many
+from consumers.knowledge.documents import (
+    LONGEST_SOURCE,
+    Entry,
+    ProcessOptions,
+    Registered,
+    SourceFile,
+    register_many,
+)
 from consumers.knowledge.fates import UPLOADED
 from consumers.knowledge.files import file_key
 from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.parsed import UnreadableDocument
 from consumers.knowledge.passages import PASSAGES, Passages, first_line
 from consumers.knowledge.tables import Knowledge
-from consumers.outbound import checked_address
+from consumers.outbound import AddressRefused, checked_address
 from consumers.services import Services
 from contracts.knowledge import DocumentKind, ParseStatus
 from pipeline.store import batches
@@ -81,6 +88,10 @@ async def take_in_address(services: Services, kb_id: str, address: str) -> tuple
     """
     url = checked_address(address).copy_with(fragment=None)
     source = str(url)
+    if len(source) > LONGEST_SOURCE:
+        raise AddressRefused(
+            f"an address that is read again and again may have {LONGEST_SOURCE:,} characters"
+        )
     file = SourceFile(
         source=source,
         file_name=file_name(url.path) if url.path.strip("/") else url.host,

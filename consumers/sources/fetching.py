@@ -44,7 +44,8 @@ class Fetcher:
         async with self._narrow:
             try:
                 content = await self._connector.fetch(item, into, known.stamp if known else "")
-                item = replace(item, name=content.name or item.name, version=content.version or item.version)
+                name = printable(content.name or item.name)
+                item = replace(item, name=name, version=content.version or item.version)
                 if content.unchanged:
                     return Got(item, content)
                 return Got(item, content, await self._keep(item, into), into)
@@ -58,7 +59,7 @@ class Fetcher:
         size, limit = (await asyncio.to_thread(path.stat)).st_size, self._services.settings.max_file_mb
         if size > limit << 20:
             raise SourceError(f"it has {size >> 20} MB, the limit is {limit}")
-        name = printable(item.name) or "unnamed"
+        name = item.name or "unnamed"
         key = await asyncio.to_thread(file_key, "originals", path, name)
         await self._services.files.put(key, path)
         return SourceFile(

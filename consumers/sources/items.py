@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.knowledge.documents import LONGEST_SOURCE
 from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_sources import SourceItem
 from consumers.sources.connector import Item
@@ -49,6 +50,16 @@ def row_id(source_id: str, external_id: str) -> str:
 def document_source(source_id: str, external_id: str) -> str:
     """What the document of an item is known by in its base: nothing that another way in could say."""
     return f"{source_id}:{external_id}"
+
+
+def unfit(external_id: str) -> str:
+    """Return why nothing can be kept under what a source calls a thing; "" if it can."""
+    size = len(external_id.encode("utf-8", "surrogatepass"))
+    if size > LONGEST_SOURCE:
+        return f"its name has {size:,} bytes, at most {LONGEST_SOURCE:,} can be kept: shorten it"
+    if shortened(external_id, size) != external_id:
+        return "its name has characters that no database takes: rename it"
+    return ""
 
 
 def fitting(version: str) -> str:

@@ -119,7 +119,10 @@ async def count(
     if detail is not None:
         values["detail"] = {**run.detail, **detail}
     if tally.errors:
-        told = [{"item": item[:1000], "error": why[:1000]} for item, why in tally.errors.items()]
+        told = [
+            {"item": shortened(item, 1000), "error": shortened(why, 1000)}
+            for item, why in tally.errors.items()
+        ]
         values["errors"] = [*run.errors, *told][:ERRORS_KEPT]
     return await _move(session, run_id, values)
 

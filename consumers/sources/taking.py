@@ -137,6 +137,9 @@ class Taker:
             plan.known.update(await items.known(session, self._source.id, asked))
         for item in named.values():
             known, was = plan.known.get(item.id), plan.known.get(item.was)
+            if why := items.unfit(item.id):
+                plan.tally.fail(item.id, why)
+                continue
             if item.deed is Deed.DELETE:
                 plan.gone += [known] if known else []
                 continue

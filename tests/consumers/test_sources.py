@@ -226,6 +226,20 @@ async def test_one_bad_item_among_many_is_listed_and_the_others_are_there(harves
     assert len(await harvest.documents()) == 499
 
 
+async def test_what_no_database_takes_is_listed_and_the_others_are_there(harvest: Harvest, shelf: Shelf):
+    long = "".join(f"{hash(number):x}/" for number in range(10**12, 10**12 + 800))
+    shelf.things = dict.fromkeys(["a", "b", "cut \0", "torn \udc80", long], "1")
+    shelf.bad = {"b": ValueError("not \0 this \ud800")}
+    source = await harvest.source("shelf", {})
+    for expected in ({"created": 1, "failed": 4}, {"unchanged": 1, "failed": 4}):
+        run = await harvest.sync(source)
+        assert (run.state, counts(run)) == (SyncState.PARTIAL, expected)
+    assert sorted(await harvest.documents()) == ["a"]
+    said = [one["error"] for one in run.errors if one["item"] != "b"]
+    assert ["rename it" in one or "shorten it" in one for one in said] == [True] * 3
+    assert shelf.fetched == ["a", "b", "b"]
+
+
 async def test_what_failed_alone_is_tried_again_when_a_person_asks(harvest: Harvest, shelf: Shelf):
     shelf.things, shelf.bad = {"a": "1", "b": "1", "c": "1"}, {"b": OSError(5, "cannot read")}
     source = await harvest.source("shelf", {})

@@ -103,3 +103,10 @@ async def test_no_address_leads_inside(web: Web, bring):
         document = await bring(address)
         assert document["parse_status"] == "failed"
         assert "network that users may not have called" in document["error_message"]
+
+
+async def test_an_address_that_no_index_of_a_database_takes_is_refused(operator, base):
+    odd = "/".join(f"{number:x}" for number in range(10**12, 10**12 + 500))
+    sent = {"url": f"https://a.example/{odd}"}
+    answer = await operator.post(f"{BASES}/{await base('b', **FEW)}/knowledge", json=sent)
+    assert (answer.status_code, answer.json()["code"]) == (400, "address_refused")
