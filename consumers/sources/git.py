@@ -1,13 +1,14 @@
 """Kind git: the files of a repository as a branch has them, over https, http or from a folder.
 
 It is the program `git` that speaks with the repository, for a process of its own can be limited and killed, and fetches no
-more than one commit. It is told the checked address of the host, follows no redirects, and runs nothing of the repository.
+more than one commit. It is told the checked address of the host (which takes git 2.37), follows no redirects, and runs nothing of the repository.
 """
 
 import asyncio
 import base64
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -38,6 +39,8 @@ from pipeline import Settings
 FILE: Final = "file://"
 LIMIT_S: Final = 900.0
 LOOK_S: Final = 0.5
+OLDEST: Final = (2, 37)
+"""The first version that knows http.curloptResolve; older ones pass over it and look the host up by themselves."""
 _FILES: Final = ("100644", "100755")
 
 
@@ -159,6 +162,7 @@ class Repository:
             "safe.directory": "*",
         }
         if remote and not self._config.url.startswith(FILE):
+            await self._refuse_old()
             url = checked_address(self._config.url)
             port = url.port or (443 if url.scheme == "https" else 80)
             found = [
@@ -173,6 +177,14 @@ class Repository:
                 secret = base64.b64encode(f"{user or 'git'}:{token}".encode()).decode()
                 said["http.extraHeader"] = f"Authorization: Basic {secret}"
         return said
+
+    async def _refuse_old(self) -> None:
+        said = (await self._git("version", inside=False)).split()
+        found = said[2] if len(said) > 2 else "of no version"
+        if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+            raise SourceError(
+                f"git {found} on the machine of this worker is too old: 2.37 is the first that keeps to a checked address"
+            )
 
     async def _git(
         self,

@@ -184,6 +184,22 @@ async def test_a_repository_over_http(harvest: Harvest, tmp_path: Path):
     assert "hunter2" not in run.message
 
 
+async def test_an_old_git_that_would_look_up_the_address_by_itself_is_not_asked(
+    harvest: Harvest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    old = tmp_path / "bin" / "git"
+    write(tmp_path, {"bin/git": "#!/bin/sh\necho git version 2.34.1\n"})
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    async with served() as web:
+        source = await harvest.source("git", {"url": web.at("/r.git")})
+        run = await harvest.sync(source, mode=SyncMode.HEALTH)
+    assert (run.state, run.message) == (
+        SyncState.FAILED,
+        "git 2.34.1 on the machine of this worker is too old: 2.37 is the first that keeps to a checked address",
+    )
+
+
 @pytest.mark.parametrize(
     "url",
     ["file:///etc", "ext::sh -c id", "ssh://a.example/x", "--upload-pack=id", "git://a.example/x", "/etc"],
