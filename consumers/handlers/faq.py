@@ -5,17 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import faq, tasks
 from consumers.knowledge.embedding import ModelUnavailable, TextRefused
 from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
 from consumers.knowledge.files import FileMissing, file_key
 from consumers.knowledge.knowledge_bases import keep_base
-from consumers.knowledge.sides import hold
+from consumers.knowledge.sides import AGAIN_S, hold
+from consumers.knowledge.tables_faq import FAQEntry
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
 from contracts.tasks import TaskStatus
-from pipeline import Context, DeadLetter, Skip, on, run_in_child
+from pipeline import Context, DeadLetter, Skip, Snooze, on, run_in_child
 
 AT_ONCE: Final = 100
 """Entries embedded together, and written in one transaction."""
@@ -124,6 +127,8 @@ async def _write(
             raise _Refused("its knowledge base is gone")
         if side is not None:
             await hold(session, side)
+            if job.mode == "append" and await _changed(session, job, some, known):
+                raise Snooze(AGAIN_S, "somebody changed an entry that it is about to merge")
             entries = [_now(job, known, one) for one in some]
             await faq.write_entries(session, services.search, place, entries, vectors, side)
         met = sum(faq.entry_id(job.kb_id, one.question) in known for one in some)
@@ -144,6 +149,14 @@ async def _write(
         if not moved:
             raise _Ended
     return told
+
+
+async def _changed(
+    session: AsyncSession, job: FAQImport, some: Sequence[Written], known: Mapping[str, FAQEntry]
+) -> bool:
+    now = await faq.known_entries(session, [faq.entry_id(job.kb_id, one.question) for one in some])
+    stamps = ({ident: row.updated_at for ident, row in rows.items()} for rows in (now, known))
+    return next(stamps) != next(stamps)
 
 
 def _now(job: FAQImport, known: Mapping[str, Any], one: Written) -> Written:

@@ -179,17 +179,13 @@ async def _write(
         raise Problem(400, f"this entry cannot be taken: {written}", "invalid_entry")
     ident = faq.entry_id(kb.id, written.question)
     async with recorded(Call.of(request, who), "knowledge.faq_changed", ("faq_entry", entry_id or ident)):
-        async with services.database.read() as sql:
-            known = await faq.known_entries(sql, [one for one in (ident, entry_id) if one])
-        if entry_id is not None and (entry_id not in known or known[entry_id].knowledge_base_id != kb.id):
-            raise _unknown(entry_id)
-        if ident in known and ident != entry_id:
-            raise Problem(409, f"this question is there already, as {ident}", "faq_entry_exists")
-        await faq_asking.write_one(services, kb, written, replaces=entry_id)
-        async with services.database.read() as sql:
-            row = await faq.entry(sql, kb.id, ident)
-    if row is None:
-        raise _unknown(ident)
+        try:
+            row = await faq_asking.write_one(services, kb, written, replaces=entry_id)
+        except faq_asking.EntryGone:
+            raise _unknown(entry_id or ident) from None
+        except faq_asking.EntryTaken:
+            said_so = f"this question is there already, as {ident}"
+            raise Problem(409, said_so, "faq_entry_exists") from None
     return _shown(row)
 
 

@@ -33,22 +33,37 @@ async def fitting(
     return sorted([one for one in fits if one[1] >= NOISE], key=lambda one: -one[1])
 
 
+class EntryGone(LookupError):  # noqa: N818 - a state of the world
+    """The entry that was to be written anew is not there any more."""
+
+
+class EntryTaken(Exception):  # noqa: N818 - a state of the world
+    """Another entry has this question; the argument is its id."""
+
+
 async def write_one(
     services: Services, kb: KnowledgeBase, said: Written, *, replaces: str | None = None
-) -> None:
-    """Write an entry, in the place of another one if told. Raises ConfigurationError where it cannot be embedded."""
+) -> FAQEntry:
+    """Write an entry that is not there yet, or one that `replaces` another. Raises EntryTaken, EntryGone; ConfigurationError
+    where it cannot be embedded.
+    """
     try:
         side = await services.side(kb.id)
         vectors = await faq.embed_forms(side.embedder, [said])
     except EmbeddingError as problem:
         raise ConfigurationError(str(problem)) from problem
-    place = faq.Place(kb.tenant_id, kb.id)
+    place, ident = faq.Place(kb.tenant_id, kb.id), faq.entry_id(kb.id, said.question)
 
     async with services.outbox.transaction() as session:
-        if await keep_base(session, kb.id) is None:
+        if await keep_base(session, kb.id, alone=True) is None:
             raise ConfigurationError(f"the knowledge base {kb.name!r} is gone")
         if not await held(session, side):
             raise ConfigurationError(f"{kb.name!r} got another index just now: write it again")
-        if replaces is not None:
+        if replaces is not None and await faq.entry(session, kb.id, replaces) is None:
+            raise EntryGone
+        if ident != replaces and await faq.entry(session, kb.id, ident) is not None:
+            raise EntryTaken(ident)
+        if replaces is not None and replaces != ident:
             await faq.delete_entries(session, services.search, kb.id, [replaces])
         await faq.write_entries(session, services.search, place, [said], vectors, side)
+        return await session.get_one(FAQEntry, ident, populate_existing=True)

@@ -111,6 +111,13 @@ def _connect(path: str, busy_s: float, *pragmas: str) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, busy_s: float, *pragmas: str) -> None:
     for pragma in (f"PRAGMA busy_timeout = {round(busy_s * 1000)}", *PRAGMAS, *pragmas):
         connection.execute(pragma)
+    connection.create_function(
+        "lower", 1, _lower, deterministic=True
+    )  # its own knows the letters of ASCII only
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """Questions with ready answers over HTTP: imported, kept, searched; each import ends, and its bad rows are named."""
 
+import asyncio
+
 import pytest
+from consumers.knowledge import faq as entries
 from consumers.knowledge.knowledge_bases import ensure_base
 from pipeline.store.keys import Capability
 
@@ -130,6 +133,51 @@ async def test_an_entry_is_added_changed_and_deleted(operator, faq):
     answer = (await operator.post(f"{faq}/entries/delete", json={"ids": [moved["id"], "no"]})).json()
     assert answer == {"deleted": 1}
     assert await questions(operator, faq) == set()
+
+
+async def test_entries_are_looked_for_in_any_case_of_any_alphabet(operator, faq):
+    for entry in (RESET, REFUND):
+        await operator.post(f"{faq}/entries", json=entry)
+    for contains, question in (("KAK", None), ("кАК вЕРНУТЬ", REFUND), ("PASSword", RESET)):
+        said = (await operator.get(f"{faq}/entries", params={"contains": contains})).json()["entries"]
+        assert [one["question"] for one in said] == ([question["question"]] if question else [])
+
+
+async def test_of_two_who_write_the_same_question_one_is_told_that_it_is_there(operator, faq):
+    other = {"question": "Why?", "answers": ["Because."]}
+    made = (await operator.post(f"{faq}/entries", json=other)).json()
+    writing = [
+        operator.post(f"{faq}/entries", json=RESET),
+        operator.post(f"{faq}/entries", json={**RESET, "answers": ["No."]}),
+        operator.put(f"{faq}/entries/{made['id']}", json={**RESET, "answers": ["Never."]}),
+    ]
+    answers = await asyncio.gather(*writing)
+    assert sorted(answer.is_success for answer in answers) == [False, False, True]
+    assert {answer.json().get("code") for answer in answers} == {None, "faq_entry_exists"}
+
+
+async def test_an_entry_that_is_written_anew_is_as_old_as_before(operator, faq):
+    made = (await operator.post(f"{faq}/entries", json=RESET)).json()
+    url = f"{faq}/entries/{made['id']}"
+    again = (await operator.put(url, json={**RESET, "answers": ["Call us."]})).json()
+    assert again["created_at"] == made["created_at"] < again["updated_at"]
+
+
+async def test_what_a_person_writes_while_an_import_merges_is_not_lost(operator, faq, at_work, monkeypatch):
+    made = (await operator.post(f"{faq}/entries", json=RESET)).json()
+    embed = entries.embed_forms
+
+    async def and_a_person_writes(*given):
+        monkeypatch.setattr(entries, "embed_forms", embed)
+        by_hand = {**RESET, "similar_questions": ["Locked out"]}
+        assert (await operator.put(f"{faq}/entries/{made['id']}", json=by_hand)).is_success
+        return await embed(*given)
+
+    monkeypatch.setattr(entries, "embed_forms", and_a_person_writes)
+    said = await run(operator, faq, at_work, entries=[{**RESET, "similar_questions": ["Forgot it"]}])
+    assert (said["status"], said["merged_count"]) == ("completed", 1)
+    one = (await operator.get(f"{faq}/entries/{made['id']}")).json()
+    assert one["similar_questions"] == ["Locked out", "Forgot it"]
 
 
 async def test_a_question_that_an_entry_does_not_answer_does_not_find_it(operator, faq):
