@@ -27,7 +27,7 @@ from consumers.knowledge.graph import store_graph
 from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
 from consumers.knowledge.questioning import Source, generate_questions
 from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.sides import Side, hold
+from consumers.knowledge.sides import Side, hold, hold_place
 from consumers.knowledge.slots import finish_slot
 from consumers.knowledge.spans import Attempt
 from consumers.knowledge.summarising import TooLittleText, first_words, summarise
@@ -120,7 +120,7 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
     async with services.database.read() as session:
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
     text, embedder = "\n\n".join(chunk.text for chunk in chunks), services.embedder_for(job.knowledge_id)
-    side = await services.side(job.knowledge_base_id)
+    side = await services.side(found.knowledge_base_id)
     try:
         written = await summarise(text, embedder)
     except TooLittleText:
@@ -144,7 +144,7 @@ async def write_summary(job: SummaryGeneration, ctx: Context[Services]) -> None:
 
     if job.refresh:
         async with services.outbox.transaction(ctx.job) as session:
-            await hold(session, side)
+            await hold_place(session, side, found.id)
             await store(session)
     else:
         await _close(job, ctx, Stage.POSTPROCESS, "postprocess.summary", store, side)
@@ -215,11 +215,12 @@ async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
     """Give a document the tags of its base's own list that clearly fit. The document does not wait for this."""
     services = ctx.services
     async with services.database.read() as session:
-        kb = await session.get(KnowledgeBase, job.knowledge_base_id)
+        found = await document(session, job.knowledge_id)
+        kb = await session.get(KnowledgeBase, found.knowledge_base_id) if found else None
         wanted = kb is not None and KnowledgeBaseSettings.model_validate(kb.settings).auto_tag
-        listed = await tags_of(session, job.knowledge_base_id) if wanted else []
+        listed = await tags_of(session, kb.id) if kb and wanted else []
         chunks = await chunks_of(session, job.knowledge_id, job.attempt)
-    if not listed or not chunks:
+    if kb is None or not listed or not chunks:
         ctx.log.info("nothing to do", tags=len(listed), chunks=len(chunks))
         return
     text = "\n\n".join(chunk.text for chunk in chunks)
@@ -227,7 +228,7 @@ async def tag_document(job: KnowledgeAutoTag, ctx: Context[Services]) -> None:
     matches = await match_tags(text, tags, services.embedder)
     picks = [Pick(match.tag.id, match.confidence) for match in matches if match.confidence >= SURE]
     async with services.outbox.transaction(ctx.job) as session:
-        await store_tags(session, job.knowledge_id, job.attempt, picks, method=EXTRACTIVE)
+        await store_tags(session, kb.id, job.knowledge_id, job.attempt, picks, method=EXTRACTIVE)
 
 
 async def slot_lost(job: DocumentPayload | ChunkExtract, letter: DeadLetter, services: Services) -> None:

@@ -10,7 +10,7 @@ from consumers.knowledge.files import FileMissing
 from consumers.knowledge.search import EntryKind, IndexEntry
 from consumers.knowledge.sheet_words import described
 from consumers.knowledge.sheets import Sheet, UnreadableSheet, read_sheets
-from consumers.knowledge.sides import hold
+from consumers.knowledge.sides import hold_place
 from consumers.knowledge.tables import Knowledge, table_of
 from consumers.knowledge.tables_data import TableSummary
 from consumers.services import Services
@@ -39,7 +39,7 @@ async def describe_tables(job: DataTableSummary, ctx: Context[Services]) -> None
     side = await services.side(found.knowledge_base_id)
     vectors = await services.embedder_for(found.id, side.embedder).embed(texts)
     async with services.outbox.transaction(ctx.job) as session:
-        await hold(session, side)
+        await hold_place(session, side, found.id)
         standing = select(Knowledge.attempt, Knowledge.parse_status).where(Knowledge.id == found.id)
         row = (await session.execute(standing.with_for_update())).one_or_none()
         if row is None or row.attempt != found.attempt or row.parse_status not in KEEPS_RESULTS:

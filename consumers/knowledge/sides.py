@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.embedders import Embedders
 from consumers.knowledge.embedding import Embedder, ModelUnavailable
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from contracts.outcomes import Snooze
 from pipeline.store import now_ms
 
@@ -49,6 +49,16 @@ async def hold(session: AsyncSession, side: Side) -> None:
     """Do as `held`. Raises Snooze where another side serves by now: nothing may be stored that was made for this one."""
     if not await held(session, side):
         raise Snooze(AGAIN_S, "its knowledge base is served by another index by now")
+
+
+async def hold_place(session: AsyncSession, side: Side, knowledge_id: str) -> None:
+    """Do as `hold`, and keep a complete document in the base of a side. Raises Snooze also where it was moved to another one:
+    whoever moves it holds both bases.
+    """
+    await hold(session, side)
+    moved = Knowledge.id == knowledge_id, Knowledge.knowledge_base_id != side.kb_id
+    if await session.scalar(select(Knowledge.id).where(*moved)) is not None:
+        raise Snooze(AGAIN_S, "it was moved to another knowledge base meanwhile")
 
 
 async def held(session: AsyncSession, side: Side) -> bool:

@@ -52,11 +52,14 @@ async def tags_of(session: AsyncSession, kb_id: str, limit: int = 500) -> Sequen
 
 
 async def store_tags(
-    session: AsyncSession, knowledge_id: str, attempt: int, picks: Sequence[Pick], *, method: str
+    session: AsyncSession, kb_id: str, knowledge_id: str, attempt: int, picks: Sequence[Pick], *, method: str
 ) -> bool:
-    """Give a document these tags in the place of those it had. False if the attempt is no longer the one."""
+    """Give a document these tags of its base in the place of those it had. False if the attempt is no longer the one, or it is
+    in another base by now.
+    """
     current = (
         Knowledge.id == knowledge_id,
+        Knowledge.knowledge_base_id == kb_id,
         Knowledge.attempt == attempt,
         Knowledge.parse_status.in_(KEEPS_RESULTS),
     )

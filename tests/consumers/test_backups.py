@@ -80,7 +80,7 @@ async def fill(shelf: Shelf) -> None:
             await store_graph(sql, shelf.kb.id, chunks[0], named, related)
             await set_tags(sql, shelf.kb.id, {"birds": "what flies"})
             await store_tags(
-                sql, knowledge_id, 1, [Pick(ids.tag(shelf.kb.id, "birds"), 0.9)], method="extractive"
+                sql, shelf.kb.id, knowledge_id, 1, [Pick(ids.tag(shelf.kb.id, "birds"), 0.9)], method="extractive"
             )
             await sql.execute(document.values(parse_status=ParseStatus.COMPLETED))
     side = await services.side(shelf.kb.id)

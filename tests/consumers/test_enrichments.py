@@ -103,7 +103,7 @@ async def test_tags_replace_those_of_the_last_time(library):
     assert [(tag.name, tag.description) for tag in listed] == [("Birds", "have wings"), ("fish", "with fins")]
     birds, fish = listed
     for picks in ([Pick(fish.id, 0.8)], [Pick(birds.id, 0.9)], [Pick(birds.id, 0.9)]):
-        assert await library.do(store_tags, *place, picks, method="extractive")
+        assert await library.do(store_tags, library.kb.id, *place, picks, method="extractive")
     assert list(await library.look(tags_on, place[0])) == [("Birds", 0.9)]
 
 
@@ -112,9 +112,9 @@ async def test_tags_for_an_older_attempt_or_a_failed_document_are_refused(librar
     await library.do(ensure_tags, library.kb.id, {"birds": ""})
     [tag] = await library.look(tags_of, library.kb.id)
     new = await finalizing(library, content="two")
-    assert not await library.do(store_tags, *old, [Pick(tag.id, 1)], method="extractive")
+    assert not await library.do(store_tags, library.kb.id, *old, [Pick(tag.id, 1)], method="extractive")
     await library.do(fail, library.index, *new, "because")
-    assert not await library.do(store_tags, *new, [Pick(tag.id, 1)], method="extractive")
+    assert not await library.do(store_tags, library.kb.id, *new, [Pick(tag.id, 1)], method="extractive")
     assert list(await library.look(tags_on, new[0])) == []
 
 

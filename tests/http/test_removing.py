@@ -198,7 +198,7 @@ async def test_the_documents_of_a_tag_are_deleted(
     async with services.outbox.transaction() as sql:
         await ensure_tags(sql, kb, {"birds": ""})
         (tag,) = await tags_of(sql, kb)
-        await store_tags(sql, ident, 1, [Pick(tag.id, 0.9)], method="extractive")
+        await store_tags(sql, kb, ident, 1, [Pick(tag.id, 0.9)], method="extractive")
     url = f"{BASES}/{kb}/tags/{tag.id}/knowledge"
     said = (await operator.delete(url)).json()
     assert (said["deleted_count"], said["more"]) == (1, False)
