@@ -101,7 +101,8 @@ async def change(session: AsyncSession, who: Who, **values: Any) -> None:
 
 
 async def remember(session: AsyncSession, who: Who, said: Sequence[Said], most: int) -> list[MemoryItem]:
-    """Add what is not known yet and bring what is up to date; the person's row is held. Returns what was written.
+    """Add what is not known yet and bring what is up to date; the person's row is held. Returns what was written. What was
+    read does not take the place of what somebody added, nor bring back what somebody deleted.
 
     Of what was read, the oldest makes room; what somebody added stays, and nothing is added where only that is left.
     """
@@ -109,7 +110,7 @@ async def remember(session: AsyncSession, who: Who, said: Sequence[Said], most: 
     for one in said:
         known = list(await session.scalars(_newest(who).limit(CONSIDERED)))
         match = _match(known, one)
-        if match is not None and match.deleted_at is not None and one.method != ADDED:
+        if match is not None and one.method != ADDED and _stays(match, one):
             continue
         values = {
             "kind": one.noted.kind,
@@ -301,6 +302,13 @@ def _match(known: Collection[MemoryItem], said: Said) -> MemoryItem | None:
         if near >= SAME or (near >= NEAR and shared >= SHARED):
             return one
     return None
+
+
+def _stays(known: MemoryItem, read: Said) -> bool:
+    """Whether something known is not to be written over by what was read and says the same: only of what is one at a time, newer
+    is better.
+    """
+    return known.deleted_at is not None or (known.method == ADDED and not read.noted.only)
 
 
 async def _make_room(session: AsyncSession, who: Who, most: int) -> bool:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.tables import table_of
 from consumers.knowledge.tables_memory import MemoryWishes
 from consumers.knowledge.tenants import is_alive
 from contracts.memory import WriteMode
-from pipeline.store import now_ms, upsert
+from pipeline.store import changed, insert_new, now_ms
 
 
 class MemorySettings(BaseModel):
@@ -45,12 +45,12 @@ async def change_settings(
     session: AsyncSession, tenant_id: int, changes: Mapping[str, Any]
 ) -> MemorySettings:
     """Change what a tenant wants; what is left out stays. Raises pydantic.ValidationError."""
-    before = await settings_of(session, tenant_id)
-    changed = MemorySettings.model_validate({**before.model_dump(), **changes})
-    row = {
-        "tenant_id": tenant_id,
-        "settings": changed.model_dump(mode="json"),
-        "updated_at": now_ms(),
-    }
-    await upsert(session, table_of(MemoryWishes), [row], replace=["settings", "updated_at"])
-    return changed
+    none = {"tenant_id": tenant_id, "settings": {}, "updated_at": now_ms()}
+    await insert_new(session, table_of(MemoryWishes), [none])
+    its = MemoryWishes.tenant_id == tenant_id
+    stored = await session.scalar(select(MemoryWishes.settings).where(its).with_for_update())
+    before = MemorySettings.model_validate(stored or {})
+    wanted = MemorySettings.model_validate({**before.model_dump(), **changes})
+    values = {"settings": wanted.model_dump(mode="json"), "updated_at": now_ms()}
+    await changed(session, update(MemoryWishes).where(its).values(**values))
+    return wanted

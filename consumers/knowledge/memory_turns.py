@@ -152,11 +152,14 @@ async def before(session: AsyncSession, who: Who, segment: Segment) -> tuple[Lin
 
 async def store_read(session: AsyncSession, run: Run, segment: Segment, said: Sequence[Said]) -> bool:
     """Remember what a stretch says and move the cursor behind it, both or neither. False where the slot was lost, or memory
-    switched off meanwhile: then nothing was stored, and there is nothing left to do.
+    switched off meanwhile, which frees it: then nothing was stored, and there is nothing left to do.
     """
     subject = await _ours(session, run)
+    if subject is None:
+        return False
     settings = await settings_of(session, run.who.tenant_id)
-    if subject is None or not (settings.reads and subject.enabled):
+    if not (settings.reads and subject.enabled):
+        await change(session, run.who, extract_job="", extract_scheduled_at=None)
         return False
     if subject.extract_cursor < segment.cursor:
         await remember(session, run.who, said, settings.items)

@@ -143,7 +143,7 @@ async def test_tags_given_while_the_document_is_cancelled_come_too_late(library)
     said = await interleaved(
         library.database,
         lambda session: cancel(session, knowledge_id),
-        lambda session: store_tags(session, knowledge_id, 1, picks, method="m"),
+        lambda session: store_tags(session, library.kb.id, knowledge_id, 1, picks, method="m"),
     )
     assert said == (True, False)
     assert await library.look(tags_on, knowledge_id) == []

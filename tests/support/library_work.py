@@ -136,7 +136,7 @@ async def _relay(library: Library) -> None:
 async def _tag(session: Any, library: Library, place: tuple[str, int]) -> None:
     await ensure_tags(session, library.kb.id, {"birds": "with wings", "ships": "with sails"})
     tags = await tags_of(session, library.kb.id)
-    await store_tags(session, *place, [Pick(tags[0].id, 0.9)], method="extractive")
+    await store_tags(session, library.kb.id, *place, [Pick(tags[0].id, 0.9)], method="extractive")
 
 
 async def _close(
