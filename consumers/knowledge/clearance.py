@@ -17,6 +17,7 @@ from consumers.knowledge.pending import BASE
 from consumers.knowledge.removal import remove
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.tables import Knowledge, KnowledgeBase, Slot, table_of
+from consumers.knowledge.tables_sources import DataSource
 from consumers.knowledge.tables_tasks import Task
 from consumers.migrations.schema import TARGETS
 from contracts.fences import coverage
@@ -24,6 +25,7 @@ from contracts.identity import new_id
 from contracts.jobs import Scope
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.knowledge import ParseStatus
+from contracts.payloads.knowledge import StoreRestore
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from pipeline.store import Database, Outbox, changed, now_ms
 from pipeline.store.pending_ops import delete_scope
@@ -34,8 +36,9 @@ DOCUMENTS: Final = 100
 """Documents that are looked up at once."""
 STOPPED: Final = "its knowledge base was deleted"
 KIND: Final = KnowledgeBaseDelete.spec.type
+TELLING: Final = frozenset({KIND, StoreRestore.spec.type})
+"""Kinds of tasks that stay: they tell how a removal went, also that of what a restore had made."""
 COLUMN: Final = "knowledge_base_id"
-SOURCES: Final = "data_sources"
 _, DOMAIN = TARGETS
 
 Part = Callable[[AsyncSession], Awaitable[int]]
@@ -56,11 +59,13 @@ async def begin(session: AsyncSession, tenant_id: int | None, kb_id: str, cut: i
     """
     found = select(KnowledgeBase).where(KnowledgeBase.id == kb_id).with_for_update()
     kb = (await session.scalars(found.execution_options(populate_existing=True))).one_or_none()
+    now = now_ms()
     if kb is None or tenant_id not in {None, kb.tenant_id}:
+        return Begun(Effect.NOT_FOUND)
+    if kb.deleted_at is not None and kb.deleted_at > now:  # it is being restored, and there for nobody yet
         return Begun(Effect.NOT_FOUND)
     if kb.deleted_at is not None:
         return Begun(Effect.ALREADY, await ask_again(session, kb))
-    now = now_ms()
     await session.execute(
         update(KnowledgeBase).where(KnowledgeBase.id == kb_id).values(deleted_at=now, updated_at=now),
         execution_options={"synchronize_session": False},
@@ -101,12 +106,8 @@ def engine_of(session: AsyncSession) -> str:
 
 async def sources(session: AsyncSession, kb_id: str) -> Sequence[str]:
     """Return the ids of the data sources of a base."""
-    table = DOMAIN.tables.get(SOURCES)
-    if table is None:
-        return ()
-    return (
-        await session.scalars(select(table.c.id).where(table.c[COLUMN] == kb_id).order_by(table.c.id))
-    ).all()
+    found = select(DataSource.id).where(DataSource.knowledge_base_id == kb_id)
+    return (await session.scalars(found.order_by(DataSource.id))).all()
 
 
 async def documents(session: AsyncSession, kb_id: str, limit: int | None = None) -> Sequence[str]:
@@ -172,8 +173,8 @@ def _parts(index: SearchStore, kb_id: str) -> list[tuple[str, Part]]:
     def rows(table: Table) -> Part:
         key = tuple_(*table.primary_key)
         of_it = table.c[COLUMN] == kb_id
-        if table is table_of(Task):  # that of the removal tells how it went
-            of_it &= table.c.kind != KIND
+        if table is table_of(Task):
+            of_it &= table.c.kind.not_in(TELLING)
         some = select(*table.primary_key).where(of_it).limit(AT_ONCE)
         return lambda session: changed(session, delete(table).where(key.in_(some)))
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from sqlalchemy import JSON, Column, Enum, update
+from sqlalchemy import JSON, Column, Enum, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -123,7 +123,7 @@ async def restore(
     for part in PARTS:
         count = 0
         async for some in _batches(_rows(reader, part, names, keys, goal)):
-            await _insert(database, part, some)
+            await _insert(database, part, some, goal)
             count += len(some)
             yield part.table.name, count
     for name, space in SPACES:
@@ -131,11 +131,13 @@ async def restore(
         dimension = int(base.get("embedding_dimension") or 0)
         async for entries in _batches(_entries(reader, f"index/{name}", space(goal.kb_id), names, dimension)):
             async with database.transaction() as session:
+                await _hold(session, goal)
                 await index.put(session, entries)
             count += len(entries)
             yield "index", count
     async with database.transaction() as session:
         try:
+            await _hold(session, goal)
             await changed(
                 session,
                 update(KnowledgeBase)
@@ -171,6 +173,16 @@ async def _hide(database: Database, base: Mapping[str, Any], goal: Goal) -> None
     async with database.transaction() as session:
         await register_tenant(session, goal.tenant_id)
         await insert_new(session, table_of(KnowledgeBase), [row])
+
+
+async def _hold(session: AsyncSession, goal: Goal) -> None:
+    """Let nobody remove the base until the transaction ends. Raises ConfigurationError: somebody has begun to, and nothing more
+    may come into it.
+    """
+    as_made = KnowledgeBase.id == goal.kb_id, KnowledgeBase.deleted_at == KnowledgeBase.created_at + HIDDEN_MS
+    held = select(KnowledgeBase.id).where(*as_made).with_for_update(read=True)
+    if await session.scalar(held) is None:
+        raise ConfigurationError("the restore was given up meanwhile")
 
 
 async def _keys(files: FileStore, reader: Reader, goal: Goal) -> dict[str, str]:
@@ -329,9 +341,10 @@ class _Bytes:
         raise ValueError("there are fewer vectors than entries that have one")
 
 
-async def _insert(database: Database, part: Part, rows: Sequence[Mapping[str, Any]]) -> None:
+async def _insert(database: Database, part: Part, rows: Sequence[Mapping[str, Any]], goal: Goal) -> None:
     try:
         async with database.transaction() as session:
+            await _hold(session, goal)
             for some in batches(rows):
                 await insert_new(session, part.table, some)
     except IntegrityError:

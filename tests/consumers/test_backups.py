@@ -80,7 +80,12 @@ async def fill(shelf: Shelf) -> None:
             await store_graph(sql, shelf.kb.id, chunks[0], named, related)
             await set_tags(sql, shelf.kb.id, {"birds": "what flies"})
             await store_tags(
-                sql, shelf.kb.id, knowledge_id, 1, [Pick(ids.tag(shelf.kb.id, "birds"), 0.9)], method="extractive"
+                sql,
+                shelf.kb.id,
+                knowledge_id,
+                1,
+                [Pick(ids.tag(shelf.kb.id, "birds"), 0.9)],
+                method="extractive",
             )
             await sql.execute(document.values(parse_status=ParseStatus.COMPLETED))
     side = await services.side(shelf.kb.id)
@@ -324,6 +329,32 @@ async def test_a_cancelled_restore_leaves_nothing(shelf, archive, monkeypatch):
     await drain(shelf.pipeline, HANDLERS, services=shelf.services)
     assert await everything(shelf) == before
     assert not await shelf.services.files.exists(job.file_key)
+
+
+async def test_nothing_comes_into_a_base_that_somebody_removes_before_its_restore_knows(
+    shelf, archive, monkeypatch
+):
+    job, before = await restoring_of(shelf, archive), await everything(shelf)
+    insert = restoring._insert
+
+    async def removed(*args: Any) -> None:
+        monkeypatch.setattr(restoring, "_insert", insert)
+        await insert(*args)
+        await recovering.abandon(shelf.services, job.knowledge_base_id)
+
+    monkeypatch.setattr(restoring, "_insert", removed)
+    with suppress(Skip):
+        await restore(job, shelf.context())
+    assert await everything(shelf) == before
+
+
+async def test_a_restore_that_is_refused_in_the_middle_says_why(shelf, archive):
+    forged = rewritten(archive, swap("index/base.jsonl", b'"kind":"text"', b'"kind":"cake"'), honest=True)
+    job = await restoring_of(shelf, forged)
+    with pytest.raises(Skip, match="cake"):
+        await restore(job, shelf.context())
+    task = await shelf.task(job.task_id)
+    assert (task.status, "cake" in task.error) == (TaskStatus.FAILED, True)
 
 
 async def test_a_restore_that_died_leaves_nothing_and_not_its_archive(shelf, archive):

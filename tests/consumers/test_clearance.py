@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from consumers.knowledge import clearance, tasks
+from consumers.knowledge import clearance, restoring, tasks
 from consumers.knowledge.documents import register
 from consumers.knowledge.knowledge_bases import ensure_base, find_base
 from consumers.knowledge.lifecycle import reparse
@@ -18,7 +18,8 @@ from contracts.knowledge import DocumentEffect as Effect
 from contracts.payloads.maintenance import KnowledgeBaseClone, KnowledgeBaseDelete
 from contracts.payloads.wiki import WikiIngest
 from contracts.tasks import TaskStatus
-from pipeline.store import insert_new, pending_ops
+from pipeline.store import insert_new, now_ms, pending_ops
+from sqlalchemy import update
 
 from tests.support.library import MODEL, file, open_library, vector
 from tests.support.library_work import killed_at, surviving, work
@@ -120,6 +121,18 @@ async def test_nothing_of_a_removed_base_is_left_in_any_table_or_file_and_its_na
     again = await furnish(library)
     assert again.id != kb.id
     assert begun.effect is Effect.DONE
+
+
+async def test_a_base_that_is_being_restored_is_there_for_nobody_to_delete(library):
+    kb = await library.do(ensure_base, 7, "half restored")
+
+    async def hide(session):
+        hidden = {"deleted_at": now_ms() + restoring.HIDDEN_MS}
+        await session.execute(update(KnowledgeBase).where(KnowledgeBase.id == kb.id).values(hidden))
+
+    await library.do(hide)
+    assert (await begin(library, kb)).effect is Effect.NOT_FOUND
+    assert not library.queue.waiting
 
 
 async def test_a_removal_killed_at_any_statement_comes_to_the_same(library):
