@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from consumers.knowledge import graph_reading
 from consumers.knowledge.graph_reading import Seen
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.knowledge_bases import shown_base
+from consumers.knowledge.tables import Knowledge
 from pipeline import Database
 from pipeline.http.graphs import Edge, GraphHome, Known, Naming, Neighbourhood, Node, Statement
 
@@ -18,10 +19,8 @@ class StoredGraphs:
     async def home(self, base_id: str, tenant_id: int | None = None) -> GraphHome | None:
         """See the protocol."""
         async with self._database.read() as sql:
-            base = await sql.get(KnowledgeBase, base_id)
-        if base is None or base.deleted_at is not None or tenant_id not in {None, base.tenant_id}:
-            return None
-        return GraphHome(base.id, base.name, base.tenant_id)
+            base = await shown_base(sql, base_id, tenant_id)
+        return GraphHome(base.id, base.name, base.tenant_id) if base else None
 
     async def find(self, base_id: str, contains: str, limit: int) -> Sequence[Node]:
         """See the protocol."""

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from consumers.knowledge import wiki_showing
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.knowledge_bases import shown_base
 from consumers.knowledge.tables_profiles import StoredProfile
-from consumers.knowledge.tenants import is_alive
 from pipeline import Database
 from pipeline.http.wikis import Portrait, WikiHome, WikiPage, WikiSource, WikiText
 
@@ -25,16 +24,8 @@ class StoredWikis:
     async def base(self, base_id: str, tenant_id: int | None = None) -> WikiHome | None:
         """See the protocol."""
         async with self._database.read() as sql:
-            base = await sql.get(KnowledgeBase, base_id)
-            lives = base is not None and await is_alive(sql, base.tenant_id)
-        if (
-            not lives
-            or base is None
-            or base.deleted_at is not None
-            or tenant_id not in {None, base.tenant_id}
-        ):
-            return None
-        return WikiHome(base.id, base.name, base.tenant_id)
+            base = await shown_base(sql, base_id, tenant_id)
+        return WikiHome(base.id, base.name, base.tenant_id) if base else None
 
     async def portrait(self, base_id: str) -> Portrait | None:
         """See the protocol."""

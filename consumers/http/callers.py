@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request
 
+from consumers.knowledge.knowledge_bases import shown_base
 from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tenants import is_alive
 from consumers.services import Services
 from pipeline.http.auth import needs
 from pipeline.http.errors import Problem
@@ -56,14 +56,8 @@ def tenant_of(who: Principal, asked: int | None) -> int:
 async def base_of(services: Services, who: Principal, kb_id: str) -> KnowledgeBase:
     """Return a knowledge base that the caller may see. Raises Problem 404, StoreUnavailable."""
     async with services.database.read() as sql:
-        found = await sql.get(KnowledgeBase, kb_id)
-        lives = found is not None and await is_alive(sql, found.tenant_id)
-    if (
-        not lives
-        or found is None
-        or found.deleted_at is not None
-        or who.tenant_id not in {None, found.tenant_id}
-    ):
+        found = await shown_base(sql, kb_id, who.tenant_id)
+    if found is None:
         raise Problem(404, f"no knowledge base {kb_id[:64]} (any more)", "knowledge_base_not_found")
     return found
 

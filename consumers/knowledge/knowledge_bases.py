@@ -47,6 +47,14 @@ async def create_base(
     return await session.get(KnowledgeBase, row["id"]) if made else None
 
 
+async def shown_base(session: AsyncSession, kb_id: str, tenant_id: int | None = None) -> KnowledgeBase | None:
+    """Return a base of a tenant, None: of whatever tenant, that lives, as does its tenant."""
+    kb = await session.get(KnowledgeBase, kb_id)
+    if kb is None or kb.deleted_at is not None or tenant_id not in {None, kb.tenant_id}:
+        return None
+    return kb if await is_alive(session, kb.tenant_id) else None
+
+
 async def rename(session: AsyncSession, kb: KnowledgeBase, name: str) -> bool:
     """Give a base another name; False where its tenant has another one of this name."""
     try:

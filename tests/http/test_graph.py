@@ -11,6 +11,7 @@ from consumers.knowledge.graph import store_graph
 from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables import Chunk, table_of
 from consumers.knowledge.tables_graph import EntityAlias
+from consumers.knowledge.tenants import delete_tenant
 from contracts.knowledge import ChunkKind
 from pipeline.http.dashboard.constellations import drawn
 from pipeline.http.graphs import Edge, Neighbourhood, Node
@@ -181,6 +182,14 @@ async def test_the_dashboard_draws_what_is_near_in_both_languages(visitor, kb):
 async def test_a_graph_that_is_not_there_is_a_page_that_says_so(visitor, kb):
     for url in ("/graph/nothing", f"/graph/{kb.id}/nothing", f"/graph/{kb.id}/x?depth=9"):
         assert (await visitor.get(url)).status_code == 404
+
+
+async def test_the_graphs_and_wikis_of_a_deleted_tenant_are_not_shown(visitor, kb, database):
+    pages = [f"/graph/{kb.id}", f"/wiki/{kb.id}"]
+    assert [(await visitor.get(page)).status_code for page in pages] == [200, 200]
+    async with database.transaction() as sql:
+        await delete_tenant(sql, 7)
+    assert [(await visitor.get(page)).status_code for page in pages] == [404, 404]
 
 
 def test_no_two_names_of_a_picture_stand_on_each_other():
