@@ -10,7 +10,7 @@ from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeMove
 from contracts.tasks import TaskStatus
 from pipeline import Context, DeadLetter, Skip, on
-from pipeline.errors import StreamlaneError
+from pipeline.errors import StreamlaneError, is_outage
 
 REFUSED: Final = "refused"
 """The detail of a task that says which documents were not moved, and why."""
@@ -67,7 +67,7 @@ async def _moved(job: KnowledgeMove, ctx: Context[Services], ident: str) -> str:
     except Conflict as conflict:
         return str(conflict)
     except StreamlaneError as error:
-        if not ctx.final:
+        if not ctx.final or is_outage(error):
             raise
         return str(error)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from consumers.handlers import enrichment, tables
+from consumers.handlers import enrichment, moving, tables
 from consumers.knowledge.carrying import move_document
 from consumers.knowledge.knowledge_bases import change_settings, ensure_base
 from consumers.knowledge.sheets import Sheet
@@ -14,8 +14,12 @@ from consumers.knowledge.tags import ensure_tags, tags_on
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Snooze
 from contracts.payloads.enrichment import DataTableSummary, KnowledgeAutoTag, SummaryGeneration
+from contracts.payloads.maintenance import KnowledgeMove
+from contracts.tasks import TaskStatus
+from pipeline.errors import StoreUnavailable
 from sqlalchemy import update
 
+from consumers import enrichment
 from tests.support.shelves import ANIMALS, TENANT, Shelf, open_shelf
 
 
@@ -47,7 +51,10 @@ async def only(shelf: Shelf) -> dict[str, Any]:
 
 async def test_tags_are_of_the_base_where_the_document_is(shelf, move):
     fields = await only(shelf)
-    for base, tag in ((shelf.kb, "frogs and herons"), (await shelf.do(ensure_base, TENANT, "other"), "otters")):
+    for base, tag in (
+        (shelf.kb, "frogs and herons"),
+        (await shelf.do(ensure_base, TENANT, "other"), "otters"),
+    ):
         await shelf.do(change_settings, base, auto_tag=True)
         await shelf.do(ensure_tags, base.id, {tag: "animals in wet meadows"})
     await move()
@@ -99,3 +106,29 @@ async def entries(shelf: Shelf, kind: str) -> list[tuple[str, str]]:
         "SELECT b.name, e.text FROM search_entries e JOIN knowledge_bases b ON b.id = e.kb_id WHERE e.kind = :kind",
         kind=kind,
     )
+
+
+async def test_a_store_that_is_away_refuses_no_document_its_move_also_on_the_last_attempt(
+    shelf, move, monkeypatch
+):
+    fields = await only(shelf)
+    other: KnowledgeBase = await shelf.do(ensure_base, TENANT, "other")
+    job = KnowledgeMove(
+        tenant_id=TENANT,
+        task_id="t",
+        knowledge_ids=(fields["knowledge_id"],),
+        source_kb_id=shelf.kb.id,
+        target_kb_id=other.id,
+    )
+
+    async def away(*_: object) -> str:
+        raise StoreUnavailable("the database is away")
+
+    ctx = shelf.context()
+    ctx.final = True
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "move_document", away)
+        with pytest.raises(StoreUnavailable):
+            await moving.move_documents(job, ctx)
+    await moving.move_documents(job, ctx)
+    assert (await shelf.task("t")).status is TaskStatus.COMPLETED
