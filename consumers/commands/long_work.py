@@ -25,7 +25,7 @@ async def watched(services: Services, task_id: str, limit: float, *, as_json: bo
         out.print(f"{task.status}{failed}" + (f": {task.error}" if task.error else ""), markup=False)
     else:
         out.print(
-            f"task {task_id} has been started; a worker does it (`streamlane worker maintenance`)",
+            f"task {task_id} has been started; a worker does it (`streamlane worker background`)",
             markup=False,
         )
     if over:

@@ -20,7 +20,7 @@ async def delete_entries(job: IndexDelete, ctx: Context[Services]) -> None:
         some = job.chunk_ids[start : start + AT_ONCE]
         async with services.database.transaction() as session:
             removed += await services.search.drop_chunks(session, some)
-        await ctx.progress(removed, removed, "removing entries")
+        await ctx.progress(start + len(some), len(job.chunk_ids), "removing entries")
     ctx.log.info("entries removed", chunks=len(job.chunk_ids), entries=removed)
 
 
