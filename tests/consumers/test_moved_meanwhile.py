@@ -19,7 +19,6 @@ from contracts.tasks import TaskStatus
 from pipeline.errors import StoreUnavailable
 from sqlalchemy import update
 
-from consumers import enrichment
 from tests.support.shelves import ANIMALS, TENANT, Shelf, open_shelf
 
 
