@@ -6,16 +6,19 @@ Each function on a session is one guarded transition inside the caller's transac
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, delete, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.answering import NOISE, Passage, Place, coverage
 from consumers.knowledge.embedding import Embedder, Vectors
 from consumers.knowledge.files import FileStore, file_key
+from consumers.knowledge.search import Vector
 from consumers.knowledge.tables import table_of
 from consumers.knowledge.tables_attachments import Attachment, AttachmentChunk
 from contracts.attachments import UNDER_WAY, AttachmentStatus
@@ -194,37 +197,54 @@ async def await_ready(
 async def passages(
     database: Database, embedder: Embedder, document_ids: Sequence[str], question: str, limit: int
 ) -> list[Passage]:
-    """Return the passages of files that fit a question, best first."""
+    """Return the passages of files that fit a question, best first. No more than the vectors of one file are held at once."""
+    (asked,) = await embedder.embed([question])
+    near: list[tuple[float, str, int]] = []
     async with database.read() as session:
-        rows = (
-            await session.execute(
-                select(AttachmentChunk, Attachment.file_name)
-                .join(Attachment, Attachment.id == AttachmentChunk.document_id)
-                .where(AttachmentChunk.document_id.in_(document_ids), AttachmentChunk.model == embedder.model)
-            )
-        ).all()
+        for ident in document_ids:
+            scored = await _closeness(session, ident, embedder.model, asked)
+            near = nlargest(4 * limit, (*near, *scored), key=itemgetter(0))
+        found = await _texts(session, [place for _, *place in near])
+    best = [(closeness, *found[ident, at]) for closeness, ident, at in near if (ident, at) in found]
+    shares = coverage(question, [chunk.text for _, chunk, _ in best])
+    fits = [
+        (min(1.0, closeness + float(share) / 2), chunk, name)
+        for (closeness, chunk, name), share in zip(best, shares, strict=True)
+    ]
+    return [
+        Passage(name, chunk.text, fit, Place("", name, position=chunk.position, attachment=chunk.document_id))
+        for fit, chunk, name in sorted(fits, key=lambda one: -one[0])[:limit]
+        if fit >= NOISE
+    ]
+
+
+async def _closeness(
+    session: AsyncSession, document_id: str, model: str, asked: Vector
+) -> list[tuple[float, str, int]]:
+    """How close each passage of a file is."""
+    of_it = AttachmentChunk.document_id == document_id, AttachmentChunk.model == model
+    rows = (
+        await session.execute(select(AttachmentChunk.position, AttachmentChunk.vector).where(*of_it))
+    ).all()
     if not rows:
         return []
-    (asked,) = await embedder.embed([question])
     near = await asyncio.to_thread(
-        lambda: np.stack([np.frombuffer(chunk.vector, "<f4") for chunk, _ in rows]) @ asked
+        lambda: np.stack([np.frombuffer(vector, "<f4") for _, vector in rows]) @ asked
     )
-    best = sorted(range(len(rows)), key=lambda at: -near[at])[: 4 * limit]
-    shares = coverage(question, [rows[at][0].text for at in best])
-    scored = [
-        (min(1.0, float(near[at]) + float(share) / 2), at) for at, share in zip(best, shares, strict=True)
-    ]
-    found = sorted((one for one in scored if one[0] >= NOISE), key=lambda one: (-one[0], one[1]))[:limit]
-    return [
-        Passage(
-            name,
-            chunk.text,
-            score,
-            Place("", name, position=chunk.position, attachment=chunk.document_id),
-        )
-        for score, at in found
-        for chunk, name in [rows[at]]
-    ]
+    return [(float(one), document_id, position) for one, (position, _) in zip(near, rows, strict=True)]
+
+
+async def _texts(
+    session: AsyncSession, places: Sequence[Sequence[object]]
+) -> dict[tuple[str, int], tuple[AttachmentChunk, str]]:
+    """Passages by file and position, each with the name of its file."""
+    there = tuple_(AttachmentChunk.document_id, AttachmentChunk.position).in_(places)
+    rows = await session.execute(
+        select(AttachmentChunk, Attachment.file_name)
+        .join(Attachment, Attachment.id == AttachmentChunk.document_id)
+        .where(there)
+    )
+    return {(chunk.document_id, chunk.position): (chunk, name) for chunk, name in rows}
 
 
 async def _states(
