@@ -36,8 +36,7 @@ async def import_file(file: Path, kb_name: str, mode: str, as_json: bool, *, dry
         plan = Plan(
             task_id=task_id, mode=cast("Literal['append', 'replace']", mode), dry_run=dry, user=operator()
         )
-        async with services.outbox.transaction() as sql:
-            started = await begin(sql, kb, plan, source)
+        started, _ = await begin(services.outbox, services.files, kb, plan, source)
         if started is not Start.STARTED:
             raise ConfigurationError(f"another import of {kb_name!r} is running: wait for it, or cancel it")
         if not wait:

@@ -138,9 +138,7 @@ async def _start(
     call, about = Call.of(request, who), {"kb_id": kb_id}
     async with recorded(call, "knowledge.faq_imported", ("task", plan.task_id), **about):
         kb = await base_of(services, who, kb_id)
-        given = await source()
-        async with services.outbox.transaction() as sql:
-            started = await faq_importing.begin(sql, kb, plan, given)
+        started, sql = await faq_importing.begin(services.outbox, services.files, kb, plan, await source())
         if started is Start.BUSY:
             raise Problem(400, "another import of this base is running: wait, or cancel it", "import_running")
         if started is Start.FOREIGN:

@@ -16,7 +16,7 @@ from consumers.knowledge.tables import KnowledgeBase
 from contracts.identity import new_id
 from contracts.payloads.maintenance import FAQImport, Initiator
 from contracts.tasks import TASK_OPEN
-from pipeline.store import now_ms
+from pipeline.store import Outbox, now_ms
 
 MOST_CARRIED: Final = 200
 """Entries that the job itself carries (facts 1.15)."""
@@ -69,8 +69,20 @@ async def stored_file(files: FileStore, task_id: str, path: Path, name: str) -> 
     return Source(url=key)
 
 
-async def begin(session: AsyncSession, kb: KnowledgeBase, plan: Plan, source: Source) -> Start:
-    """Start an import of a base, or start one that has ended anew; what else is asked with the same id changes nothing."""
+async def begin(
+    outbox: Outbox, files: FileStore, kb: KnowledgeBase, plan: Plan, source: Source
+) -> tuple[Start, AsyncSession]:
+    """Start an import of a base, or start one that has ended anew; what else is asked with the same id changes nothing. Also
+    returns the transaction, which tells whether its job is with the queue.
+    """
+    async with outbox.transaction() as session:
+        started = await _begin(session, kb, plan, source)
+    if started is Start.BUSY and source.url is not None:  # nobody will ever read it
+        await files.delete(source.url)
+    return started, session
+
+
+async def _begin(session: AsyncSession, kb: KnowledgeBase, plan: Plan, source: Source) -> Start:
     await session.execute(select(KnowledgeBase.id).where(KnowledgeBase.id == kb.id).with_for_update())
     there = await tasks.find(session, None, plan.task_id)
     if there is not None and (there.kind, there.knowledge_base_id) != (KIND, kb.id):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from consumers.knowledge import faq as entries
+from consumers.knowledge import tasks
 from consumers.knowledge.knowledge_bases import ensure_base
 from pipeline.store.keys import Capability
 
@@ -91,14 +92,15 @@ async def test_appending_merges_what_is_there_and_replacing_removes_what_is_not(
     assert RESET["question"] not in await found(operator, faq, "reset my password")
 
 
-async def test_a_big_import_goes_by_reference_and_one_runs_at_a_time(operator, faq, at_work):
+async def test_a_big_import_goes_by_reference_and_one_runs_at_a_time(operator, services, faq, at_work):
     many = [{"question": f"What is number {n}?", "answers": [f"It is {n}."]} for n in range(250)]
     first = (await operator.post(f"{faq}/import", json={"entries": many, "task_id": "big"})).json()
     assert first == {"task_id": "big", "duplicate": False, "delivery": "done"}
     twice = (await operator.post(f"{faq}/import", json={"entries": many, "task_id": "big"})).json()
     assert twice["duplicate"]
-    other = await operator.post(f"{faq}/import", json={"entries": [RESET]})
+    other = await operator.post(f"{faq}/import", json={"entries": many, "task_id": "other"})
     assert (other.status_code, other.json()["code"]) == (400, "import_running")
+    assert await services.files.delete(tasks.folder("other")) == 0  # nothing of it is left
     async with at_work("maintenance"):
         said = await ended(operator, "big")
     assert (said["status"], said["added_count"], said["total"]) == ("completed", 250, 250)
