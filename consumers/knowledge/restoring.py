@@ -7,6 +7,7 @@ not there any more; then, where whoever asks is to be trusted, they stay.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 from sqlalchemy import JSON, Column, Enum, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge import faq, ids
-from consumers.knowledge.archive import ArchiveRefused, Reader
+from consumers.knowledge.archive import MANIFEST, ArchiveRefused, Reader
 from consumers.knowledge.archive_parts import DOCUMENT, FAQ, PAGE, PARTS, THING, Part
 from consumers.knowledge.backing_up import SPACES
+from consumers.knowledge.embedders import MOST_NUMBERS
 from consumers.knowledge.files import FileStore, file_key
 from consumers.knowledge.knowledge_bases import find_base
 from consumers.knowledge.search import EntryKind, IndexEntry, SearchStore
@@ -100,7 +102,8 @@ async def choose(
     session: AsyncSession, base: Mapping[str, Any], tenant_id: int, name: str | None, *, trusted: bool
 ) -> Goal:
     """Return what is to be made of an archive. Raises ConfigurationError: the tenant has a base of this name."""
-    wanted = name or str(base.get("name", ""))[:255] or "restored"
+    told = str(base.get("name", ""))[:255]
+    wanted = name or (told if told.isprintable() else "") or "restored"
     if await find_base(session, tenant_id, wanted) is not None:
         raise ConfigurationError(
             f"there is a knowledge base {wanted!r} already: give the restored one another name"
@@ -117,8 +120,8 @@ async def restore(
 
     Run again with the same goal, it comes to the same. Raises ArchiveRefused; ConfigurationError: the name was taken meanwhile.
     """
-    base = reader.manifest.base
-    await _hide(database, base, goal)
+    model, dimension = _model(reader.manifest.base)
+    await _hide(database, reader.manifest.base, goal, model, dimension)
     names, keys = Names(goal), await _keys(files, reader, goal)
     for part in PARTS:
         count = 0
@@ -128,10 +131,8 @@ async def restore(
             yield part.table.name, count
     for name, space in SPACES:
         count = 0
-        dimension = int(base.get("embedding_dimension") or 0)
         async for entries in _batches(_entries(reader, f"index/{name}", space(goal.kb_id), names, dimension)):
-            async with database.transaction() as session:
-                await _hold(session, goal)
+            async with _writing(database, goal, f"index/{name}.jsonl") as session:
                 await index.put(session, entries)
             count += len(entries)
             yield "index", count
@@ -151,28 +152,42 @@ async def restore(
     yield "base", 1
 
 
-async def _hide(database: Database, base: Mapping[str, Any], goal: Goal) -> None:
+def _model(base: Mapping[str, Any]) -> tuple[str | None, int]:
+    """What made the vectors of an archive, and how many numbers they have; None and 0 where there are none."""
+    model, dimension = base.get("embedding_model"), base.get("embedding_dimension")
+    if not (model and dimension):
+        return None, 0
+    if not (isinstance(model, str) and isinstance(dimension, int) and 1 <= dimension <= MOST_NUMBERS):
+        raise ArchiveRefused(
+            f"{MANIFEST}: no vectors are of {str(model)[:100]!r} with {str(dimension)[:20]} numbers"
+        )
+    return model[:255], dimension
+
+
+async def _hide(
+    database: Database, base: Mapping[str, Any], goal: Goal, model: str | None, dimension: int
+) -> None:
     """Make the base, as one that is deleted in two days."""
     try:
         settings = KnowledgeBaseSettings.model_validate(base.get("settings") or {}).model_dump(mode="json")
     except ValueError:
         settings = {}
     now = now_ms()
-    model, dimension = base.get("embedding_model"), base.get("embedding_dimension")
     row = {
         "id": goal.kb_id,
         "tenant_id": goal.tenant_id,
         "name": goal.name,
         "settings": settings,
-        "embedding_model": str(model)[:255] if model else None,
-        "embedding_dimension": int(dimension) if model and dimension else None,
+        "embedding_model": model,
+        "embedding_dimension": dimension or None,
         "created_at": now,
         "updated_at": now,
         "deleted_at": now + HIDDEN_MS,
     }
-    async with database.transaction() as session:
-        await register_tenant(session, goal.tenant_id)
-        await insert_new(session, table_of(KnowledgeBase), [row])
+    with _refused(MANIFEST):
+        async with database.transaction() as session:
+            await register_tenant(session, goal.tenant_id)
+            await insert_new(session, table_of(KnowledgeBase), [row])
 
 
 async def _hold(session: AsyncSession, goal: Goal) -> None:
@@ -342,13 +357,29 @@ class _Bytes:
 
 
 async def _insert(database: Database, part: Part, rows: Sequence[Mapping[str, Any]], goal: Goal) -> None:
-    try:
+    async with _writing(database, goal, part.name) as session:
+        for some in batches(rows):
+            await insert_new(session, part.table, some)
+
+
+@asynccontextmanager
+async def _writing(database: Database, goal: Goal, entry: str) -> AsyncIterator[AsyncSession]:
+    """Give a transaction for some of an entry. Raises ArchiveRefused; ConfigurationError: the restore was given up."""
+    with _refused(entry):
         async with database.transaction() as session:
             await _hold(session, goal)
-            for some in batches(rows):
-                await insert_new(session, part.table, some)
+            yield session
+
+
+@contextmanager
+def _refused(entry: str) -> Iterator[None]:
+    """Whatever the database does not take is a fault of the archive."""
+    try:
+        yield
     except IntegrityError:
-        raise ArchiveRefused(f"{part.name}: it names what the archive has not") from None
+        raise ArchiveRefused(f"{entry}: it names what the archive has not") from None
+    except (DBAPIError, UnicodeError, OverflowError):
+        raise ArchiveRefused(f"{entry}: it has what no database takes") from None
 
 
 async def _batches(items: Iterator[T]) -> AsyncIterator[list[T]]:

@@ -434,6 +434,18 @@ REFUSED: list[Any] = [
     (put("rows/chunks.jsonl", b""), True, "it names what the archive has not"),
     (swap("index/base.jsonl", b'"kind":"text"', b'"kind":"cake"'), True, "index/base.jsonl: line"),
     (put("index/base.f32", b"\0" * 8), True, "index/base.jsonl: line 1 .*fewer vectors"),
+    (swap("rows/chunks.jsonl", b"Storks", b"Sto\\ud800rks"), True, "rows/chunks.jsonl: .*no database"),
+    (
+        swap("manifest.json", b'"embedding_dimension": 64', b'"embedding_dimension": "x"'),
+        True,
+        "manifest.json",
+    ),
+    (
+        swap("manifest.json", b'"embedding_dimension": 64', b'"embedding_dimension": 9e99'),
+        True,
+        "manifest.json",
+    ),
+    (swap("manifest.json", b'"embedding_model": "', b'"embedding_model": "\\ud800'), True, "manifest.json"),
 ]
 
 
