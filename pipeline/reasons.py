@@ -21,6 +21,8 @@ class Why(StrEnum):
     """No live worker reads its queue. `pool`: whose workers would."""
     UNKNOWN_TYPE = "unknown_type"
     """No worker knew its `type` yet, and it is tried again. `since`: ms."""
+    STORE_AWAY = "store_away"
+    """Its last attempts found a store away, and it is tried again. `since`: ms."""
     DELAYED = "delayed"
     """Its time has not come. `until`: ms."""
     ALL_BUSY = "all_busy"
@@ -56,6 +58,8 @@ def reasons(record: JobRecord, found: Obstacles, workers: Collection[WorkerBeat]
         told.append(Reason(Why.NO_WORKER, {"pool": pool}))
     if job.unknown_since:
         told.append(Reason(Why.UNKNOWN_TYPE, {"type": job.type, "since": job.unknown_since}))
+    if job.away_since:
+        told.append(Reason(Why.STORE_AWAY, {"since": job.away_since}))
     if record.state is not JobState.PENDING:
         return [*told, Reason(Why.DELAYED, {"until": record.due_at})]
     if readers and all(beat.active >= beat.slots for beat in readers):

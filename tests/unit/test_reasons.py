@@ -7,8 +7,10 @@ from pipeline.reasons import Why, reasons
 from pipeline.records import JobRecord, Obstacles, PoolBeat, WorkerBeat
 
 
-def waiting(state: JobState = JobState.PENDING, *, unknown_since: int = 0) -> JobRecord:
-    job = Job(id="1", type="a:b", queue="summary", data="{}", unknown_since=unknown_since)
+def waiting(state: JobState = JobState.PENDING, *, unknown_since: int = 0, away_since: int = 0) -> JobRecord:
+    job = Job(
+        id="1", type="a:b", queue="summary", data="{}", unknown_since=unknown_since, away_since=away_since
+    )
     return JobRecord(job, state, due_at=70)
 
 
@@ -23,12 +25,13 @@ def codes(record: JobRecord, found: Obstacles, *workers: WorkerBeat) -> list[Why
 
 def test_what_weighs_most_comes_first() -> None:
     found = Obstacles(paused=True, fence=Scope("tenant", "7"), ahead=3)
-    told = reasons(waiting(unknown_since=5), found, [])
+    told = reasons(waiting(unknown_since=5, away_since=6), found, [])
     assert [(one.code, dict(one.params)) for one in told] == [
         (Why.FENCED, {"scope": "tenant:7"}),
         (Why.PAUSED, {"queue": "summary"}),
         (Why.NO_WORKER, {"pool": "enrichment"}),
         (Why.UNKNOWN_TYPE, {"type": "a:b", "since": 5}),
+        (Why.STORE_AWAY, {"since": 6}),
         (Why.BEHIND, {"n": 3, "more": False}),
     ]
 

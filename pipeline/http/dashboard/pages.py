@@ -31,6 +31,7 @@ LEVELS: Final = {
     "paused": "warn",
     "no_worker": "bad",
     "unknown_type": "bad",
+    "store_away": "warn",
     "delayed": "later",
 }
 
