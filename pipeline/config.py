@@ -165,7 +165,7 @@ class Settings(BaseSettings):
     vision_timeout_s: float = Field(60.0, gt=0, le=3600, description="limit of one call of that service")
 
     backups_kept: int = Field(
-        7, ge=1, description="backups kept of a base; older ones go once there is a new one"
+        7, ge=1, le=1_000, description="backups kept of a base; older ones go once there is a new one"
     )
     restore_max_gb: int = Field(
         100, ge=1, description="size, unpacked, of the largest backup that is restored"

@@ -39,7 +39,7 @@ async def list_backups(kb_name: str | None, as_json: bool) -> int:
     async with session() as opened:
         kb_id = (await base_named(opened, kb_name)).id if kb_name else None
         async with opened.services.database.read() as sql:
-            found = await backing_up.list_backups(sql, TENANT, kb_id, after=None, limit=MOST)
+            found = await backing_up.list_backups(sql, TENANT, kb_id, MOST)
     if as_json:
         emit({"backups": [_facts(one) for one in found]})
         return OK

@@ -27,6 +27,7 @@ from pipeline.http.principal import Principal
 
 BASE: Final = f"{PREFIX}/knowledge-bases"
 MOST: Final = 1_000
+"""Of a base; no more are kept."""
 FORM: Final = "multipart/form-data"
 
 router = APIRouter(prefix=BASE, tags=["backups"], responses=documented(401, 403, 404))
@@ -85,7 +86,7 @@ async def backups(request: Request, who: Reader, id: Ident) -> Backups:  # noqa:
     """The backups of a base that are kept, also of one that was deleted."""
     services = services_of(request)
     async with services.database.read() as sql:
-        found = await backing_up.list_backups(sql, who.tenant_id, id, after=None, limit=MOST)
+        found = await backing_up.list_backups(sql, who.tenant_id, id, MOST)
     if not found:
         await base_of(services, who, id)
     return Backups(backups=[BackupOf.model_validate(one) for one in found])

@@ -126,23 +126,14 @@ async def find(session: AsyncSession, tenant_id: int | None, backup_id: str) -> 
 
 
 async def list_backups(
-    session: AsyncSession,
-    tenant_id: int | None,
-    kb_id: str | None,
-    *,
-    after: tuple[int, str] | None,
-    limit: int,
+    session: AsyncSession, tenant_id: int | None, kb_id: str | None, limit: int
 ) -> Sequence[Backup]:
-    """Return backups, the newest first, those behind `after` (time and id): of a base, or of all that a tenant has."""
+    """Return backups, the newest first: of a base, or of all that a tenant has."""
     found = select(Backup).order_by(Backup.created_at.desc(), Backup.id.desc()).limit(limit)
     if tenant_id is not None:
         found = found.where(Backup.tenant_id == tenant_id)
     if kb_id is not None:
         found = found.where(Backup.base_id == kb_id)
-    if after is not None:
-        at, ident = after
-        older = (Backup.created_at < at) | ((Backup.created_at == at) & (Backup.id < ident))
-        found = found.where(older)
     return (await session.scalars(found)).all()
 
 
@@ -158,7 +149,7 @@ async def remove(database: Database, files: FileStore, backup: Backup) -> None:
 async def keep_newest(database: Database, files: FileStore, kb_id: str, kept: int) -> int:
     """Remove all backups of a base but the newest; return how many."""
     async with database.read() as session:
-        found = await list_backups(session, None, kb_id, after=None, limit=kept + PAGE)
+        found = await list_backups(session, None, kb_id, kept + PAGE)
     for old in found[kept:]:
         await remove(database, files, old)
     return len(found[kept:])

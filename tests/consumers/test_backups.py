@@ -212,7 +212,7 @@ async def asked(shelf: Shelf) -> StoreBackup:
 
 async def kept(shelf: Shelf) -> list[str]:
     async with shelf.services.database.read() as sql:
-        found = await backing_up.list_backups(sql, TENANT, shelf.kb.id, after=None, limit=100)
+        found = await backing_up.list_backups(sql, TENANT, shelf.kb.id, 100)
     return [one.id for one in found]
 
 
