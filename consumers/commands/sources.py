@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from consumers.commands.ask import base_named
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import (
@@ -27,7 +29,7 @@ from consumers.knowledge.knowledge_bases import ensure_base
 from consumers.knowledge.tables_sources import DataSource, SyncLog
 from consumers.sources import items, registry, runs
 from consumers.sources.connector import Kind
-from consumers.sources.kinds import kind_of, kinds
+from consumers.sources.kinds import check_change, kind_of, kinds
 from consumers.sources.registry import NewSource, Plan
 from consumers.sources.runs import COUNTS, Wish
 from contracts.knowledge import DocumentEffect as Effect
@@ -127,8 +129,6 @@ async def sync(kb_name: str, name: str, asked: Run, *, limit: float, as_json: bo
         raise ConfigurationError("--select belongs to --mode partial-resync, which needs it")
     async with session(work=limit > 0) as opened, by_hand("sources sync") as call:
         source = await _named(opened, kb_name, name)
-        if source.status is not SourceStatus.ACTIVE:
-            raise NotAllowed(f"source {name!r} is {source.status}: `streamlane sources resume {name}` first")
         wish = Wish(
             mode=asked.mode,
             selection=asked.selection,
@@ -139,6 +139,10 @@ async def sync(kb_name: str, name: str, asked: Run, *, limit: float, as_json: bo
         async with recorded(call, "knowledge.source_synced", ("data_source", source.id)) as entry:
             entry.details["mode"] = asked.mode.value
             async with opened.services.outbox.transaction() as sql:
+                source = await _kept(sql, source)
+                if not runs.may_run(source, asked.mode):
+                    why = f"source {name!r} is {source.status}: `streamlane sources resume {name}` first"
+                    raise NotAllowed(why)
                 run_id = await runs.open_run(sql, source, wish)
             if run_id is None:
                 raise NotAllowed(
@@ -153,25 +157,21 @@ async def change(kb_name: str, name: str, said: Said, when: When, *, as_json: bo
     async with session() as opened, by_hand("sources set") as call:
         source = await _named(opened, kb_name, name)
         kind = kind_of(source.kind)
-        values: dict[str, Any] = {
-            key: value for key, value in zip(("cron", "timezone", "mode"), when, strict=True) if value is not None
-        }  # fmt: skip
-        if said[0]:
-            values["config"] = {**source.config, **_config(kind, said[0])}
-        if said[1]:
-            values["credentials"] = {**source.credentials, **_credentials(said[1])}
-        if not values:
+        schedule = zip(("cron", "timezone", "mode"), when, strict=True)
+        values: dict[str, Any] = {key: value for key, value in schedule if value is not None}
+        config, credentials = _config(kind, said[0]), _credentials(said[1])
+        if not (values or config or credentials):
             raise ConfigurationError("say what is to change: --set, --secret, --cron, --timezone or --mode")
-        config, secret = values.get("config", source.config), values.get("credentials", source.credentials)
-        kind.checked(config, secret, opened.services.settings)
         async with (
             recorded(call, "knowledge.source_changed", ("data_source", source.id)),
             opened.services.database.transaction() as sql,
         ):
-            kept = await registry.find(sql, TENANT, source.id, keep=True)
-            if kept is None or ("config" in values and await runs.running(sql, source.id)):
+            kept = await _kept(sql, source)
+            values |= {"config": {**kept.config, **config}} if config else {}
+            values |= {"credentials": {**kept.credentials, **credentials}} if credentials else {}
+            check_change(kept, values, opened.services.settings)
+            if not await registry.change(sql, kept, **values):
                 raise NotAllowed(f"a run of {name!r} is under way: wait, or cancel it")
-            await registry.change(sql, kept, **values)
     return _tell_source(kept, as_json)
 
 
@@ -184,8 +184,8 @@ async def steer(kb_name: str, name: str, verb: str, *, as_json: bool) -> int:
         async with recorded(call, f"knowledge.source_{deed}", ("data_source", source.id)):
             cut = await outbox.choose_cut()
             async with outbox.transaction() as sql:
-                kept = await registry.find(sql, TENANT, source.id, keep=True)
-                if kept is None or kept.status is SourceStatus.DELETING:
+                kept = await _kept(sql, source)
+                if kept.status is SourceStatus.DELETING:
                     raise NotAllowed(f"source {name!r} is being deleted")
                 if verb == "cancel":
                     run = await runs.running(sql, source.id)
@@ -207,8 +207,8 @@ async def delete(kb_name: str, name: str, *, with_documents: bool, yes: bool, as
         async with recorded(call, "knowledge.source_deleted", ("data_source", source.id)) as entry:
             entry.details["with_documents"] = str(with_documents).lower()
             async with opened.services.outbox.transaction() as sql:
-                kept = await registry.find(sql, TENANT, source.id, keep=True)
-                if kept is None or not await registry.remove(sql, kept, with_documents=with_documents):
+                kept = await _kept(sql, source)
+                if not await registry.remove(sql, kept, with_documents=with_documents):
                     raise NotAllowed(f"a run of {name!r} is under way: wait, or cancel it")
     if as_json:
         emit({"source": name, "deleted": True, "with_documents": with_documents})
@@ -258,6 +258,14 @@ async def _named(opened: Session, kb_name: str, name: str) -> DataSource:
         known = ", ".join(one.name for one in await registry.sources_of(sql, kb.id, 20))
     hint = f"there are: {known}" if known else f"`streamlane sources add NAME KIND --kb {kb_name}` makes one"
     raise ConfigurationError(f"no source {name!r} in {kb_name!r}; {hint}")
+
+
+async def _kept(sql: AsyncSession, source: DataSource) -> DataSource:
+    """Return a source as it is now; nobody changes it until this transaction ends. Raises NotAllowed."""
+    kept = await registry.find(sql, TENANT, source.id, keep=True)
+    if kept is None:
+        raise NotAllowed(f"the source {source.name!r} is gone")
+    return kept
 
 
 async def _ended(opened: Session, run_id: str, limit: float) -> SyncLog | None:

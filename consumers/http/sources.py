@@ -25,7 +25,7 @@ from consumers.http.tasks import delivery_of
 from consumers.knowledge.knowledge_bases import keep_base
 from consumers.knowledge.tables_sources import DataSource
 from consumers.sources import items, registry, runs
-from consumers.sources.kinds import kind_of
+from consumers.sources.kinds import check_change, kind_of
 from consumers.sources.registry import NewSource, Plan
 from consumers.sources.runs import Wish
 from contracts.knowledge import DocumentEffect as Effect
@@ -111,18 +111,13 @@ async def change(
     ):
         found = await _found(sql, who, source_id, keep=True)
         values = asked.model_dump(exclude_none=True)
-        if {"config", "credentials"} & set(values):
-            config = values.get("config", found.config)
-            credentials = values.get("credentials", found.credentials)
-            kind_of(found.kind).checked(config, credentials, services.settings)
-            if await runs.running(sql, found.id):
-                raise _under_way(found)
         if asked.name and asked.name != found.name:
             other = await registry.named(sql, found.knowledge_base_id, asked.name)
             if other is not None:
                 raise _taken(asked.name)
-        if values:
-            await registry.change(sql, found, **values)
+        check_change(found, values, services.settings)
+        if values and not await registry.change(sql, found, **values):
+            raise _under_way(found)
         return _shown(found)
 
 
@@ -174,8 +169,7 @@ async def sync(
         entry.details["mode"] = wanted.mode.value
         async with services.outbox.transaction() as sql:
             found = await _found(sql, who, source_id, keep=True)
-            looks = wanted.mode is SyncMode.HEALTH and found.status is SourceStatus.PAUSED
-            if found.status is not SourceStatus.ACTIVE and not looks:
+            if not runs.may_run(found, wanted.mode):
                 raise Problem(
                     409, f"source {source_id} is {found.status}: resume it first", "source_not_active"
                 )

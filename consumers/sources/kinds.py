@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from consumers.knowledge.tables_sources import DataSource
 from consumers.sources.connector import Kind
 from consumers.sources.folder import FOLDER
 from consumers.sources.git import GIT
 from consumers.sources.s3 import S3
 from consumers.sources.web import WEB
+from pipeline import Settings
 from pipeline.errors import ConfigurationError
 
 _KINDS: dict[str, Kind[Any]] = {}
@@ -24,6 +26,13 @@ def kind_of(name: str) -> Kind[Any]:
     if name not in _KINDS:
         raise ConfigurationError(f"no kind of source is called {name[:64]!r}; there are {', '.join(_KINDS)}")
     return _KINDS[name]
+
+
+def check_change(source: DataSource, changes: Mapping[str, Any], settings: Settings) -> None:
+    """Refuse changes of a source that its kind does not let be. Raises ConfigurationError, which repeats no secret."""
+    if {"config", "credentials"} & set(changes):
+        said = {"config": source.config, "credentials": source.credentials, **changes}
+        kind_of(source.kind).checked(said["config"], said["credentials"], settings)
 
 
 def kinds() -> Mapping[str, Kind[Any]]:

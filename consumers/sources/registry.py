@@ -102,10 +102,13 @@ async def sources_of(session: AsyncSession, kb_id: str, limit: int, after: str =
     ).all()
 
 
-async def change(session: AsyncSession, source: DataSource, **values: Any) -> None:
+async def change(session: AsyncSession, source: DataSource, **values: Any) -> bool:
     """Change a source that is kept by this transaction. What is looked for elsewhere, or with other names, is listed from
-    the beginning at the next run. Raises ConfigurationError.
+    the beginning at the next run. Its kind has checked config and credentials; False where a run works with them. Raises
+    ConfigurationError.
     """
+    if {"config", "credentials"} & set(values) and await runs.running(session, source.id):
+        return False
     if {"cron", "timezone", "mode"} & set(values):
         plan = Plan(
             cron=values.get("cron", source.cron),
@@ -118,6 +121,7 @@ async def change(session: AsyncSession, source: DataSource, **values: Any) -> No
     values["updated_at"] = now_ms()
     await session.execute(update(DataSource).where(DataSource.id == source.id).values(**values))
     await session.refresh(source)
+    return True
 
 
 async def pause(session: AsyncSession, source: DataSource) -> None:

@@ -17,7 +17,7 @@ from contracts.identity import new_id
 from contracts.jobs import Scope
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.payloads.maintenance import DataSourceSync, Initiator
-from contracts.sources import ERRORS_KEPT, SyncMode, SyncState
+from contracts.sources import ERRORS_KEPT, SourceStatus, SyncMode, SyncState
 from contracts.wire import cut as shortened
 from pipeline.store import Outbox, changed, now_ms
 from pipeline.store.rows import insert_one
@@ -54,6 +54,12 @@ class Tally:
         """Count an item that failed."""
         self.failed += 1
         self.errors[item] = why
+
+
+def may_run(source: DataSource, mode: SyncMode) -> bool:
+    """Whether a person may run a source: an active one, and a paused one to see how it is."""
+    looks = source.status is SourceStatus.PAUSED and mode is SyncMode.HEALTH
+    return looks or source.status is SourceStatus.ACTIVE
 
 
 async def open_run(session: AsyncSession, source: DataSource, wish: Wish) -> str | None:

@@ -37,6 +37,8 @@ def test_a_folder_is_named_run_looked_at_and_removed(sources, tmp_path):
     assert sources("set", "papers", "--cron=", "--json").json["next_run_at"] is None
     assert sources("pause", "papers", "--json").json["status"] == "paused"
     assert "resume papers" in sources("sync", "papers").err
+    looked = sources("sync", "papers", "--mode=health", "--json")
+    assert (looked.code, looked.json["message"]) == (0, "it can be read")
     assert sources("delete", "papers", "--yes").out.strip() == "removed"
 
 
@@ -62,3 +64,16 @@ def test_a_secret_comes_from_the_environment_and_is_not_shown(sources):
     made = sources("add", "b", "s3", *sets, *secrets, "--json", MY_KEY="reader", MY_SECRET="hunter2")
     assert made.json["credentials"] == {"access_key": "set (6 chars)", "secret_key": "set (7 chars)"}
     assert not any("hunter2" in said.out + said.err for said in (made, sources("show", "b")))
+
+
+def test_one_word_changes_while_nothing_works_with_it(sources, tmp_path):
+    papers = tmp_path / "papers"
+    sources("add", "papers", "folder", f"--set=path={papers}", "--set=include=*.md")
+    changed = sources("set", "papers", "--set=exclude=b*", "--json")
+    assert changed.json["config"] == {"path": str(papers), "include": ["*.md"], "exclude": ["b*"]}
+    assert "no folder source" in sources("set", "papers", "--secret=token=HOME").err
+    sources("sync", "papers", "--no-wait")
+    for change in ("--set=include=*", "--secret=token=HOME"):
+        assert sources("set", "papers", change).code != 0
+    assert "under way" in sources("set", "papers", "--set=include=*").err
+    assert sources("set", "papers", "--cron=@daily").code == 0
