@@ -89,7 +89,7 @@ class StoredDocuments:
         """See the protocol."""
         if KNOWLEDGE.absent:
             raise ConfigurationError(f"documents cannot be changed from this process: {KNOWLEDGE.how}")
-        from consumers.lives import act  # here: what it needs may be absent
+        from consumers.document_deeds import act  # here: what it needs may be absent
 
         return await act(self._pipeline.settings, self._outbox, deed, ids)
 

@@ -9,10 +9,10 @@ from typing import Final
 import structlog
 
 from consumers.knowledge import clearance, ids, leftovers, stillness
-from consumers.knowledge.housekeeping import Standing, Verdict, Why, decide, lost_task
 from consumers.knowledge.leftovers import StillTask, Unsummarised
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.stillness import Still
+from consumers.knowledge.verdicts import Standing, Verdict, Why, decide, lost_task
 from contracts.knowledge import ParseStatus
 from contracts.payloads.enrichment import SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete

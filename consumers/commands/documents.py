@@ -23,8 +23,8 @@ from contracts.knowledge import DocumentEffect, DocumentVerb, ParseStatus
 from pipeline import Database
 from pipeline.errors import ConfigurationError
 from pipeline.http.answers_knowledge import Span, Spans
+from pipeline.http.document_deeds import AT_ONCE, act, keeper_of
 from pipeline.http.documents import DocumentRow, Done, Wanted
-from pipeline.http.lives import AT_ONCE, act, keeper_of
 
 PAGE: Final = 100
 LOOK_S: Final = 0.2

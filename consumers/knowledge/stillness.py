@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import ids
 from consumers.knowledge.documents import fail
 from consumers.knowledge.enrichments import fail_summary
-from consumers.knowledge.housekeeping import Standing, asked_again, left_out, stranded, stuck
 from consumers.knowledge.pending import INGEST, WIKI
 from consumers.knowledge.search import SearchStore
 from consumers.knowledge.slots import finish_slot
@@ -22,6 +21,7 @@ from consumers.knowledge.spans import Attempt, Ending
 from consumers.knowledge.tables import Image, Knowledge, Slot, table_of
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.tenants import of_the_living
+from consumers.knowledge.verdicts import Standing, asked_again, left_out, stranded, stuck
 from contracts.knowledge import (
     OPEN,
     ImageStatus,

@@ -8,7 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline.http import admin, audit_log, dead_letters, health, knowledge, sign_in, wiki
+from pipeline.http import admin, audit_log, dead_letters, health, knowledge, sign_in, wiki_pages
 from pipeline.http.auth import SignInNeeded
 from pipeline.http.bodies import Bounded
 from pipeline.http.dashboard.frame import failed, wants_page
@@ -36,7 +36,7 @@ def create_app(desk: Desk) -> FastAPI:
     )
     app.state.desk, app.state.watch = desk, Watch(desk.inspector)
     answer_errors(app)
-    for part in (health, sign_in, admin, dead_letters, audit_log, knowledge, wiki):
+    for part in (health, sign_in, admin, dead_letters, audit_log, knowledge, wiki_pages):
         app.include_router(part.router)
     app.include_router(dashboard)
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 
 from contracts.knowledge import OPEN, DocumentEffect, DocumentVerb, ParseStatus, SummaryStatus
 from pipeline.http import answers_knowledge as answers
-from pipeline.http import lives
+from pipeline.http import document_deeds
 from pipeline.http.admin import PageSize, ShortCursor, page_of
 from pipeline.http.auth import needs
 from pipeline.http.call import Call
@@ -19,7 +19,7 @@ from pipeline.inspector import PAGE
 from pipeline.store.keys import Capability
 
 BASE: Final = "/api/v1/knowledge"
-MANY: Final[Mapping[str, str]] = {str(verb): deed for verb, deed in lives.DEEDS.items()}
+MANY: Final[Mapping[str, str]] = {str(verb): deed for verb, deed in document_deeds.DEEDS.items()}
 
 Reader = Annotated[Principal, Depends(needs(Capability.KNOWLEDGE_READ, Capability.KNOWLEDGE_WRITE))]
 Ident = Annotated[str, Path(max_length=64)]
@@ -29,7 +29,7 @@ router = APIRouter(prefix=BASE, tags=["knowledge"], responses=documented(401, 40
 
 def writer(verb: DocumentVerb) -> Principal:
     """Return a dependency: whoever may do this."""
-    found: Principal = Depends(needs(Capability.KNOWLEDGE_WRITE, deed=lives.DEEDS[verb]))
+    found: Principal = Depends(needs(Capability.KNOWLEDGE_WRITE, deed=document_deeds.DEEDS[verb]))
     return found
 
 
@@ -49,7 +49,7 @@ async def documents(  # each is a parameter of the query
         raise Problem(400, f"no such status: {status}; there are {', '.join(ParseStatus)}", "unknown_status")
     size = page_of(page_size)
     wanted = Wanted(status, name, who.tenant_id, cursor or "", knowledge_base_id)
-    page = await lives.keeper_of(Call.of(request, who)).page(wanted, size)
+    page = await document_deeds.keeper_of(Call.of(request, who)).page(wanted, size)
     return answers.DocumentList(
         knowledge=[answers.Document(**_shown(row)) for row in page.rows],
         page_size=size,
@@ -61,7 +61,7 @@ async def documents(  # each is a parameter of the query
 @router.get("/{id}", responses=documented(404), response_model_exclude_none=True)
 async def document(request: Request, who: Reader, id: Ident) -> answers.DocumentDetail:  # noqa: A002
     """One document."""
-    story = await lives.keeper_of(Call.of(request, who)).story(id)
+    story = await document_deeds.keeper_of(Call.of(request, who)).story(id)
     if story is None or who.tenant_id not in {None, story.document.tenant_id}:
         raise _unknown(id)
     return answers.DocumentDetail(
@@ -85,7 +85,7 @@ async def spans(
     attempt: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
 ) -> answers.Spans:
     """One parse of a document stage by stage, the latest unless told."""
-    found = await lives.keeper_of(Call.of(request, who)).spans(id, who.tenant_id, attempt)
+    found = await document_deeds.keeper_of(Call.of(request, who)).spans(id, who.tenant_id, attempt)
     if found is None:
         raise _unknown(id, attempt)
     return answers.Spans.model_validate(found)
@@ -99,7 +99,7 @@ async def act_on_many(
     selected: answers.Selected,
 ) -> answers.Results:
     """Do one thing to at most 200 documents; each has an answer of its own."""
-    done = await lives.act(Call.of(request, who), action, selected.ids, fresh=selected.fresh)
+    done = await document_deeds.act(Call.of(request, who), action, selected.ids, fresh=selected.fresh)
     return answers.Results(
         success=all(one.ok for one in done),
         results=[_result(action, one) for one in done],
@@ -140,7 +140,7 @@ async def delete(
 
 
 async def _act(call: Call, verb: DocumentVerb, ident: str, *, fresh: bool = False) -> answers.Acted:
-    (done,) = await lives.act(call, verb, [ident], fresh=fresh)
+    (done,) = await document_deeds.act(call, verb, [ident], fresh=fresh)
     if done.effect is DocumentEffect.NOT_FOUND:
         raise _unknown(ident)
     if done.effect is DocumentEffect.REFUSED:

@@ -21,11 +21,11 @@ COMPOSING = {
         "api",
         "cli",
         "desk",
+        "document_deeds",
         "graphs",
         "handlers/wiki",  # its batches are claimed
         "housekeeping",
         "lanes",
-        "lives",
         "operator",
         "overseeing",
         "services",

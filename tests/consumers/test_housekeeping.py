@@ -7,9 +7,9 @@ from contextlib import ExitStack
 import pytest
 from consumers.knowledge import ids
 from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.housekeeping import Why
 from consumers.knowledge.pending import add_if_active
 from consumers.knowledge.slots import finish_slot
+from consumers.knowledge.verdicts import Why
 from contracts.knowledge import OPEN, ParseStatus, Stage, SummaryStatus
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.wiki import WikiIngest

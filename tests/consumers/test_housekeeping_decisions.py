@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from consumers.knowledge.housekeeping import (
+from consumers.knowledge.verdicts import (
     Standing,
     Verdict,
     Why,

@@ -2,9 +2,9 @@
 
 import pytest
 from consumers.knowledge import clearance, tasks
-from consumers.knowledge.housekeeping import Why
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.verdicts import Why
 from contracts.fences import EVERYTHING
 from contracts.jobs import Scope
 from contracts.payloads.maintenance import KnowledgeBaseClone, KnowledgeBaseDelete

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from consumers.api import first_password
+from consumers.document_deeds import act
 from consumers.knowledge import ids
 from consumers.knowledge.again import Again, another_chance
 from consumers.knowledge.contents import chunks_of, drop_contents, store_parsed
@@ -17,7 +18,6 @@ from consumers.knowledge.spans import Attempt
 from consumers.knowledge.tables import Knowledge, KnowledgeBase
 from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_on
 from consumers.knowledge.tenants import delete_tenant
-from consumers.lives import act
 from contracts.knowledge import ChunkKind, DocumentVerb, ParseStatus, Stage
 from pipeline.config import Settings
 from pipeline.http.documents import Deed

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from consumers.commands.ingest import Watch
 from consumers.commands.session import POOLS, TENANT, Session
+from consumers.document_deeds import act
 from consumers.knowledge import stages
 from consumers.knowledge.embedding import LocalEmbedder
 from consumers.knowledge.files import FileStoreError
@@ -24,7 +25,6 @@ from consumers.knowledge.stages import KeptEmbedder, Stages
 from consumers.knowledge.tables import Knowledge
 from consumers.knowledge.tables_stages import StageFile
 from consumers.lanes import HANDLERS
-from consumers.lives import act
 from consumers.services import open_services
 from contracts.knowledge import DocumentVerb
 from contracts.outcomes import Retry

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Response
 
 from contracts.knowledge import OPEN, DocumentEffect, DocumentVerb, ParseStatus
-from pipeline.http import lives
+from pipeline.http import document_deeds
 from pipeline.http.dashboard.acts import Question, ask, form_of
 from pipeline.http.dashboard.frame import PageRoute, Visit, back_with
 from pipeline.http.errors import Problem
@@ -38,7 +38,7 @@ def offered(status: str) -> list[tuple[DocumentVerb, str]]:
 @router.post("/documents/{document_id}/{verb}/confirm")
 async def ask_document(visit: Visit, document_id: str, verb: DocumentVerb) -> Response:
     """Ask before something is done to a document."""
-    story = await lives.keeper_of(visit.call).story(document_id)
+    story = await document_deeds.keeper_of(visit.call).story(document_id)
     if story is None:
         raise Problem(404, visit.t("problem.document"), "knowledge_not_found")
     question = Question(KEYS[verb], {"name": story.document.name}, grave=verb is not DocumentVerb.REPARSE)
@@ -48,7 +48,7 @@ async def ask_document(visit: Visit, document_id: str, verb: DocumentVerb) -> Re
 @router.post("/documents/{document_id}/{verb}")
 async def do_document(visit: Visit, document_id: str, verb: DocumentVerb) -> Response:
     """Do something to a document."""
-    (done,) = await lives.act(visit.call, verb, [document_id])
+    (done,) = await document_deeds.act(visit.call, verb, [document_id])
     said = {REFUSED.get(done.effect, KEYS[verb]): 1} | ({} if done.delivered else {"undelivered": 0})
     return back_with(_page(document_id), said)
 
