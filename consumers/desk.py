@@ -108,7 +108,8 @@ class Documents:
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
         """See `Business`."""
-        from consumers.knowledge.documents import cancel, documents_of
+        from consumers.knowledge.documents import cancel
+        from consumers.knowledge.overseeing import documents_of
 
         await self._check()
         async with self._database.read() as sql:

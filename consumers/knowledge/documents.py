@@ -350,16 +350,6 @@ async def abandon(
     await Attempt(session, knowledge_id, attempt).cancel(code)
 
 
-async def documents_of(session: AsyncSession, kb_id: str) -> dict[str, bool]:
-    """Return the ids of all documents of a base, and whether each is still under way."""
-    rows = await session.execute(
-        select(Knowledge.id, Knowledge.parse_status.in_(sources("cancel"))).where(
-            Knowledge.knowledge_base_id == kb_id
-        )
-    )
-    return {ident: bool(under_way) for ident, under_way in rows}
-
-
 async def document(session: AsyncSession, knowledge_id: str) -> Knowledge | None:
     """Return a document, or None."""
     return await session.get(Knowledge, knowledge_id)

@@ -11,7 +11,7 @@ from consumers.knowledge.tables import Knowledge, KnowledgeBase, Question
 from consumers.knowledge.tables_spans import Span
 from consumers.knowledge.tags import tags_on
 from consumers.knowledge.timeline import Node, timeline
-from contracts.knowledge import OPEN, ParseStatus, SpanKind, SpanStatus
+from contracts.knowledge import OPEN, ParseStatus, SpanKind, SpanStatus, sources
 from pipeline.store import batches
 
 STALE_MS: Final = 20 * 60_000
@@ -34,6 +34,16 @@ async def names_of(session: AsyncSession, ids: Collection[str]) -> Mapping[str, 
         rows = await session.execute(select(Knowledge.id, Knowledge.file_name).where(Knowledge.id.in_(some)))
         found.update((row.id, row.file_name) for row in rows)
     return found
+
+
+async def documents_of(session: AsyncSession, kb_id: str) -> dict[str, bool]:
+    """Return the ids of all documents of a base, and whether each is still under way."""
+    rows = await session.execute(
+        select(Knowledge.id, Knowledge.parse_status.in_(sources("cancel"))).where(
+            Knowledge.knowledge_base_id == kb_id
+        )
+    )
+    return {ident: bool(under_way) for ident, under_way in rows}
 
 
 def listed(
