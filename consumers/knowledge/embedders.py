@@ -3,7 +3,7 @@
 from typing import Final
 
 from consumers.knowledge.embedding import Embedder, LocalEmbedder, ModelUnavailable
-from consumers.knowledge.embedding_endpoint import Endpoint, EndpointEmbedder
+from consumers.knowledge.embedding_endpoint import Endpoint, EndpointEmbedder, checked_url
 from consumers.knowledge.embedding_hashing import HashingEmbedder
 from pipeline import Settings
 from pipeline.errors import ConfigurationError
@@ -75,10 +75,7 @@ def _endpoint(settings: Settings) -> Endpoint | None:
     url = settings.embedding_base_url
     if url is None:
         return None
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            f"STREAMLANE_EMBEDDING_BASE_URL: write http://host:port/v1 or https://…, not {url[:100]!r}"
-        )
+    url = checked_url(url, "STREAMLANE_EMBEDDING_BASE_URL")
     if not (settings.embedding_model and settings.embedding_dimension):
         raise ConfigurationError(
             "STREAMLANE_EMBEDDING_BASE_URL is set: say which model, and how many numbers its vectors have, with"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 
 from consumers.knowledge.embedding import EmbeddingError, ModelUnavailable, TextRefused, Vectors
 from contracts.outcomes import Retry
+from pipeline.errors import ConfigurationError
 
 BATCH: Final = 64  # texts of one call
 AT_ONCE: Final = 4  # calls
@@ -102,6 +104,17 @@ class Endpoint:
         if status in {401, 403}:
             raise EndpointAway(f"{said}: check {self.key_setting}")
         raise EndpointAway(said)
+
+
+def checked_url(url: str, setting: str) -> str:
+    """Return the address of a service. Raises ConfigurationError for none, and for one with a password: errors name addresses."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{setting}: write http://host:port/v1 or https://…, not {url[:100]!r}")
+    if "@" in urlsplit(url).netloc:
+        raise ConfigurationError(
+            f"{setting}: write no name and password into it; a key has a setting of its own"
+        )
+    return url
 
 
 class EndpointEmbedder:

@@ -5,7 +5,7 @@ import io
 from typing import Final, Protocol
 
 from consumers.extras import OCR
-from consumers.knowledge.embedding_endpoint import Endpoint, EndpointAway
+from consumers.knowledge.embedding_endpoint import Endpoint, EndpointAway, checked_url
 from consumers.knowledge.encodings import clean
 from consumers.knowledge.ocr import UnreadablePicture
 from consumers.knowledge.pictures import size
@@ -83,10 +83,7 @@ class Vision:
         url = settings.vision_base_url
         if url is None:
             return
-        if not url.startswith(("http://", "https://")):
-            raise ConfigurationError(
-                f"STREAMLANE_VISION_BASE_URL: write http://host:port/v1 or https://…, not {url[:100]!r}"
-            )
+        url = checked_url(url, "STREAMLANE_VISION_BASE_URL")
         if not self._default:
             raise ConfigurationError(
                 "STREAMLANE_VISION_BASE_URL is set: say which model with STREAMLANE_VISION_MODEL"

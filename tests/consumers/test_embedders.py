@@ -73,6 +73,7 @@ async def test_what_this_process_cannot_make_is_refused_saying_what_would_help(m
     ("settings", "said"),
     [
         ({"embedding_base_url": "localhost:8000"}, "write http://"),
+        ({"embedding_base_url": "http://me:secret@localhost/v1"}, "write no name and password"),
         ({"embedding_base_url": "http://localhost:8000/v1"}, "STREAMLANE_EMBEDDING_MODEL"),
         ({"embedding_model": "another", "embedding_dimension": 3}, "STREAMLANE_EMBEDDING_BASE_URL"),
         ({"embedding_model": "another"}, "how many numbers"),
