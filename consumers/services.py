@@ -66,9 +66,11 @@ class Services:
         async with self.database.read() as session:
             return await side_of(session, self.embedders, kb_id)
 
-    def embedder_for(self, knowledge_id: str, embedder: Embedder | None = None) -> Embedder:
-        """Return an embedder (by default that of this process) that makes vectors of a text of this document once only."""
-        return KeptEmbedder(self.stages, embedder or self.embedder, knowledge_id)
+    def embedder_for(self, knowledge_id: str, side: Side | None = None) -> Embedder:
+        """Return the embedder of a side, None: of this process, that makes vectors of a text of this document once only."""
+        if side is None:
+            return KeptEmbedder(self.stages, self.embedder, knowledge_id)
+        return KeptEmbedder(self.stages, side.embedder, knowledge_id, side.generation)
 
     async def _prune(self) -> float:
         await self.stages.prune()

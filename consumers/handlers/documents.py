@@ -60,7 +60,7 @@ async def process_document(job: DocumentProcess, ctx: Context[Services]) -> None
         job = job.model_copy(update={"enable_multimodel": False})
     try:
         side = await services.side(job.knowledge_base_id)
-        embedder = services.embedder_for(job.knowledge_id, side.embedder)
+        embedder = services.embedder_for(job.knowledge_id, side)
         document = await _document(job, services)
         note = {"characters": len(document.text), "pages": document.pages, "reused": document.reused}
         await _enter(job, ctx, Stage.CHUNKING, note)

@@ -97,7 +97,7 @@ async def _words(job: ImageMultimodal, services: Services) -> str:
 
 async def _passages(job: ImageMultimodal, services: Services, side: Side, text: str) -> list[Passage]:
     pieces = split(text)
-    embedder = services.embedder_for(job.knowledge_id, side.embedder)
+    embedder = services.embedder_for(job.knowledge_id, side)
     vectors = await embedder.embed([piece.text for piece in pieces])
     return [Passage(text=piece.text, vector=vector) for piece, vector in zip(pieces, vectors, strict=True)]
 
@@ -175,7 +175,7 @@ async def write_questions(job: QuestionGeneration, ctx: Context[Services]) -> No
     )
     pairs = [(chunk, text) for chunk, texts in zip(chunks, written, strict=True) for text in texts]
     side = await services.side(job.knowledge_base_id)
-    vectors = await services.embedder_for(job.knowledge_id, side.embedder).embed([text for _, text in pairs])
+    vectors = await services.embedder_for(job.knowledge_id, side).embed([text for _, text in pairs])
     asked = [
         Asked(chunk=chunk, text=text, vector=vector)
         for (chunk, text), vector in zip(pairs, vectors, strict=True)

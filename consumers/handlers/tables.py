@@ -37,7 +37,7 @@ async def describe_tables(job: DataTableSummary, ctx: Context[Services]) -> None
         raise Skip(str(problem)) from problem
     texts = [described(sheet, found.language) for sheet in sheets]
     side = await services.side(found.knowledge_base_id)
-    vectors = await services.embedder_for(found.id, side.embedder).embed(texts)
+    vectors = await services.embedder_for(found.id, side).embed(texts)
     async with services.outbox.transaction(ctx.job) as session:
         await hold_place(session, side, found.id)
         standing = select(Knowledge.attempt, Knowledge.parse_status).where(Knowledge.id == found.id)

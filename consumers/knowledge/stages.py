@@ -116,10 +116,13 @@ class Stages:
 
 
 class KeptEmbedder:
-    """Makes the vectors of texts of one document, block by block, and each block only once."""
+    """Makes the vectors of texts of one document, block by block, and each block only once for a `generation` of its index:
+    a model may come back as another one under its name.
+    """
 
-    def __init__(self, stages: Stages, embedder: Embedder, knowledge_id: str) -> None:
+    def __init__(self, stages: Stages, embedder: Embedder, knowledge_id: str, generation: int = 0) -> None:
         self._stages, self._embedder, self._knowledge_id = stages, embedder, knowledge_id
+        self._generation = str(generation)
 
     @property
     def model(self) -> str:
@@ -139,7 +142,7 @@ class KeptEmbedder:
         return np.concatenate(blocks)
 
     async def _block(self, texts: Sequence[str]) -> Vectors:
-        made_of = self._knowledge_id, "vectors", self.model, *texts
+        made_of = self._knowledge_id, "vectors", self.model, self._generation, *texts
         data = await self._stages.recall(*made_of)
         if data is not None and (kept := self._read(data, len(texts))) is not None:
             return kept

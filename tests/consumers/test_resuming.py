@@ -238,6 +238,14 @@ async def test_vectors_are_made_once_for_a_document_a_model_and_a_text(kept):
     assert len(letters.asked) == 300 + 43 + 10 + 256
 
 
+async def test_an_index_that_is_made_anew_has_no_vectors_of_what_had_the_name_of_its_model_before(kept):
+    _, results = kept
+    letters, texts = Letters(), [f"text {n}" for n in range(10)]
+    for generation in (0, 1, 1):
+        await KeptEmbedder(results, letters, "k1", generation).embed(texts)
+    assert letters.asked == 2 * texts
+
+
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"nonsense", b"{}"])
 async def test_a_damaged_result_is_made_anew(kept, damage):
     library, results = kept
