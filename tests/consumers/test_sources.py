@@ -231,11 +231,11 @@ async def test_what_no_database_takes_is_listed_and_the_others_are_there(harvest
     shelf.things = dict.fromkeys(["a", "b", "cut \0", "torn \udc80", long], "1")
     shelf.bad = {"b": ValueError("not \0 this \ud800")}
     source = await harvest.source("shelf", {})
-    for expected in ({"created": 1, "failed": 4}, {"unchanged": 1, "failed": 4}):
-        run = await harvest.sync(source)
-        assert (run.state, counts(run)) == (SyncState.PARTIAL, expected)
+    runs = [await harvest.sync(source) for _ in range(2)]
+    assert [counts(run) for run in runs] == [{"created": 1, "failed": 4}, {"unchanged": 1, "failed": 4}]
+    assert {run.state for run in runs} == {SyncState.PARTIAL}
     assert sorted(await harvest.documents()) == ["a"]
-    said = [one["error"] for one in run.errors if one["item"] != "b"]
+    said = [one["error"] for one in runs[-1].errors if one["item"] != "b"]
     assert ["rename it" in one or "shorten it" in one for one in said] == [True] * 3
     assert shelf.fetched == ["a", "b", "b"]
 
