@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from consumers.commands.session import TENANT, session
+from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
 from consumers.knowledge import attachments
 from consumers.knowledge.tables_attachments import Attachment
@@ -14,9 +14,9 @@ from consumers.knowledge.uploading import file_name
 from pipeline.errors import ConfigurationError
 
 
-async def add(session_id: str, files: Sequence[Path], as_json: bool) -> int:
+async def add(session_id: str, files: Sequence[Path], as_json: bool, *, tenant: int) -> int:
     """Attach files; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         services = opened.services
         try:
             sent = [
@@ -24,7 +24,7 @@ async def add(session_id: str, files: Sequence[Path], as_json: bool) -> int:
                     services.outbox,
                     services.files,
                     attachments.Sent(
-                        tenant_id=TENANT,
+                        tenant_id=tenant,
                         session_id=session_id,
                         name=file_name(path.name),
                         path=path,
@@ -44,10 +44,10 @@ async def add(session_id: str, files: Sequence[Path], as_json: bool) -> int:
     return OK
 
 
-async def listed(session_id: str, as_json: bool) -> int:
+async def listed(session_id: str, as_json: bool, *, tenant: int) -> int:
     """Print the files of a session; return the exit code."""
-    async with session() as opened, opened.services.database.read() as sql:
-        rows = await attachments.of_session(sql, TENANT, session_id)
+    async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
+        rows = await attachments.of_session(sql, tenant, session_id)
     if as_json:
         emit({"session": session_id, "attachments": [_facts(row) for row in rows]})
     else:
@@ -59,14 +59,14 @@ async def listed(session_id: str, as_json: bool) -> int:
     return OK
 
 
-async def remove(session_id: str, ids: Sequence[str], as_json: bool) -> int:
+async def remove(session_id: str, ids: Sequence[str], as_json: bool, *, tenant: int) -> int:
     """Remove files of a session; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         services = opened.services
         gone = [
             ident
             for ident in ids
-            if await attachments.remove(services.outbox, services.files, TENANT, session_id, ident)
+            if await attachments.remove(services.outbox, services.files, tenant, session_id, ident)
         ]
     if as_json:
         emit({"session": session_id, "removed": gone})

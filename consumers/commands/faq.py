@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 from rich.markup import escape
 
 from consumers.commands.ask import base_named
-from consumers.commands.session import TENANT, Session, session
+from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, agreed, emit, out, say, shown
 from consumers.knowledge import faq, tasks
 from consumers.knowledge.faq_asking import fitting
@@ -25,13 +25,15 @@ LOOK_S: Final = 0.2
 LIMIT_S: Final = 6 * 3600
 
 
-async def import_file(file: Path, kb_name: str, mode: str, as_json: bool, *, dry: bool, wait: bool) -> int:
+async def import_file(
+    file: Path, kb_name: str, mode: str, as_json: bool, *, tenant: int, dry: bool, wait: bool
+) -> int:
     """Import a file; return the exit code."""
     task_id = new_id()
-    async with session(work=wait) as opened:
+    async with session(work=wait, tenant=tenant) as opened:
         services = opened.services
         async with services.outbox.transaction() as sql:
-            kb = await ensure_base(sql, TENANT, kb_name)
+            kb = await ensure_base(sql, tenant, kb_name)
         source = await stored_file(services.files, task_id, file, file.name)
         plan = Plan(
             task_id=task_id, mode=cast("Literal['append', 'replace']", mode), dry_run=dry, user=operator()
@@ -50,7 +52,7 @@ async def _ended(opened: Session, task_id: str) -> Task:
     async with asyncio.timeout(LIMIT_S):
         while True:
             async with opened.services.database.read() as sql:
-                found = await tasks.find(sql, TENANT, task_id)
+                found = await tasks.find(sql, opened.tenant, task_id)
             if found is None:
                 raise ConfigurationError(f"the task {task_id} is gone")
             if found.status not in TASK_OPEN:
@@ -72,9 +74,9 @@ def _tell(task: Task, as_json: bool) -> int:
     return OK if task.status is TaskStatus.COMPLETED and not task.failed else FAILED
 
 
-async def list_entries(kb_name: str, contains: str, limit: int, as_json: bool) -> int:
+async def list_entries(kb_name: str, contains: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print entries of a base; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             rows = await faq.entries_of(sql, kb.id, limit=limit, contains=contains)
@@ -82,20 +84,20 @@ async def list_entries(kb_name: str, contains: str, limit: int, as_json: bool) -
     return OK
 
 
-async def search_entries(query: str, kb_name: str, limit: int, as_json: bool) -> int:
+async def search_entries(query: str, kb_name: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print the entries that fit a question; return the exit code."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         found = await fitting(opened.services, kb, query, limit)
     _list(found, kb_name, as_json)
     return OK if found else FAILED
 
 
-async def delete_some(ids: Sequence[str], kb_name: str, as_json: bool, *, yes: bool) -> int:
+async def delete_some(ids: Sequence[str], kb_name: str, as_json: bool, *, tenant: int, yes: bool) -> int:
     """Delete entries; return the exit code."""
     if not await agreed(f"Delete {len(ids)} questions of {kb_name!r}?", yes=yes):
         return FAILED
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.outbox.transaction() as sql:
             gone = await faq.delete_entries(sql, opened.services.search, kb.id, ids)

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from consumers.commands.operating import MOST, PAGE, AsJson, BaseName, Limit, Yes
+from consumers.commands.operating import MOST, PAGE, AsJson, BaseName, Limit, OfTenant, Yes
 from consumers.commands.terminal import needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.sources import SyncMode
@@ -47,31 +47,35 @@ def add(
     cron: Cron = None,
     timezone: Zone = None,
     mode: Mode = SyncMode.INCREMENTAL,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Make a source of a base, and the base if there is none: sources add papers folder --set path=$PWD/papers"""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import add
 
-    run(add(kb, name, kind, (sets, secrets), (cron, timezone, mode), as_json=as_json), as_json=as_json)
+    run(
+        add(kb, name, kind, (sets, secrets), (cron, timezone, mode), as_json=as_json, tenant=tenant),
+        as_json=as_json,
+    )
 
 
 @sources.command("list")
-def list_sources(kb: BaseName = DEFAULT, as_json: AsJson = False) -> None:
+def list_sources(kb: BaseName = DEFAULT, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """List the sources of a base."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import list_sources
 
-    run(list_sources(kb, as_json), as_json=as_json)
+    run(list_sources(kb, as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("show")
-def show(name: SourceName, kb: BaseName = DEFAULT, as_json: AsJson = False) -> None:
+def show(name: SourceName, kb: BaseName = DEFAULT, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Show a source, how it is, and what its last run came to."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import show
 
-    run(show(kb, name, as_json), as_json=as_json)
+    run(show(kb, name, as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("sync")
@@ -90,6 +94,7 @@ def sync(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Work until it is done; Ctrl-C leaves it to any worker.")
     ] = True,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Run a source now. Exit 1 when it failed, or some of its items did."""
@@ -97,7 +102,7 @@ def sync(
     from consumers.commands.sources import Run, sync
 
     asked = Run(mode, tuple(select), force_full, max_items)
-    run(sync(kb, name, asked, limit=LIMIT_S if wait else 0, as_json=as_json), as_json=as_json)
+    run(sync(kb, name, asked, limit=LIMIT_S if wait else 0, as_json=as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("set")
@@ -110,40 +115,44 @@ def change(
     cron: Cron = None,
     timezone: Zone = None,
     mode: Annotated[SyncMode | None, typer.Option(help="What a scheduled run does.")] = None,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Change a source: its schedule, single words of its config, or its credentials."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import change
 
-    run(change(kb, name, (sets, secrets), (cron, timezone, mode), as_json=as_json), as_json=as_json)
+    run(
+        change(kb, name, (sets, secrets), (cron, timezone, mode), as_json=as_json, tenant=tenant),
+        as_json=as_json,
+    )
 
 
 @sources.command("pause")
-def pause(name: SourceName, kb: BaseName = DEFAULT, as_json: AsJson = False) -> None:
+def pause(name: SourceName, kb: BaseName = DEFAULT, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Let nothing of a source run until it is resumed."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import steer
 
-    run(steer(kb, name, "pause", as_json=as_json), as_json=as_json)
+    run(steer(kb, name, "pause", as_json=as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("resume")
-def resume(name: SourceName, kb: BaseName = DEFAULT, as_json: AsJson = False) -> None:
+def resume(name: SourceName, kb: BaseName = DEFAULT, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Let a source run again."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import steer
 
-    run(steer(kb, name, "resume", as_json=as_json), as_json=as_json)
+    run(steer(kb, name, "resume", as_json=as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("cancel")
-def cancel(name: SourceName, kb: BaseName = DEFAULT, as_json: AsJson = False) -> None:
+def cancel(name: SourceName, kb: BaseName = DEFAULT, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Stop the run of a source that is under way; what it did stays."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import steer
 
-    run(steer(kb, name, "cancel", as_json=as_json), as_json=as_json)
+    run(steer(kb, name, "cancel", as_json=as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("delete")
@@ -154,28 +163,44 @@ def delete(
         bool, typer.Option("--with-documents", help="Its documents go, too; else they stay.")
     ] = False,
     yes: Yes = False,
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Remove a source."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import delete
 
-    run(delete(kb, name, with_documents=with_documents, yes=yes, as_json=as_json), as_json=as_json)
+    run(
+        delete(kb, name, with_documents=with_documents, yes=yes, as_json=as_json, tenant=tenant),
+        as_json=as_json,
+    )
 
 
 @sources.command("logs")
-def logs(name: SourceName, kb: BaseName = DEFAULT, limit: Limit = PAGE, as_json: AsJson = False) -> None:
+def logs(
+    name: SourceName,
+    kb: BaseName = DEFAULT,
+    limit: Limit = PAGE,
+    tenant: OfTenant = 1,
+    as_json: AsJson = False,
+) -> None:
     """List the runs of a source, the newest first."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import logs
 
-    run(logs(kb, name, limit, as_json), as_json=as_json)
+    run(logs(kb, name, limit, as_json, tenant=tenant), as_json=as_json)
 
 
 @sources.command("failed")
-def failed(name: SourceName, kb: BaseName = DEFAULT, limit: Limit = PAGE, as_json: AsJson = False) -> None:
+def failed(
+    name: SourceName,
+    kb: BaseName = DEFAULT,
+    limit: Limit = PAGE,
+    tenant: OfTenant = 1,
+    as_json: AsJson = False,
+) -> None:
     """List what failed in a source at its last try."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.sources import failed
 
-    run(failed(kb, name, limit, as_json), as_json=as_json)
+    run(failed(kb, name, limit, as_json, tenant=tenant), as_json=as_json)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from consumers.commands.operating import MOST, PAGE, AsJson, BaseName, Limit, Yes
+from consumers.commands.operating import MOST, PAGE, AsJson, BaseName, Limit, OfTenant, Yes
 from consumers.commands.terminal import named, needs, run
 from consumers.extras import KNOWLEDGE
 from contracts.knowledge import DocumentVerb, ParseStatus
@@ -94,22 +94,23 @@ def write(
     ] = "-",  # type: ignore[assignment]
     kb: BaseName = "default",
     document: Annotated[str, typer.Option(metavar="ID", help="Write this one anew.")] = "",
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Publish Markdown as a document, or let one that was written by hand say something else."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.writing import write
 
-    run(write(title, file.read(), kb, document, as_json), as_json=as_json)
+    run(write(title, file.read(), kb, document, as_json, tenant=tenant), as_json=as_json)
 
 
 @documents.command("tables")
-def tables(document: DocumentId, as_json: AsJson = False) -> None:
+def tables(document: DocumentId, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """Show what the tables of a document hold: a workbook, or a file of separated values."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.writing import show_tables
 
-    run(show_tables(document, as_json), as_json=as_json)
+    run(show_tables(document, as_json, tenant=tenant), as_json=as_json)
 
 
 @attachments.command("add")
@@ -118,28 +119,31 @@ def add_attachment(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Files.", exists=True, dir_okay=False)
     ],
+    tenant: OfTenant = 1,
     as_json: AsJson = False,
 ) -> None:
     """Attach files to a session; a worker reads them."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.attachments import add
 
-    run(add(session, files, as_json), as_json=as_json)
+    run(add(session, files, as_json, tenant=tenant), as_json=as_json)
 
 
 @attachments.command("list")
-def list_attachments(session: SessionName, as_json: AsJson = False) -> None:
+def list_attachments(session: SessionName, tenant: OfTenant = 1, as_json: AsJson = False) -> None:
     """List the files of a session, and whether each is read."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.attachments import listed
 
-    run(listed(session, as_json), as_json=as_json)
+    run(listed(session, as_json, tenant=tenant), as_json=as_json)
 
 
 @attachments.command("remove")
-def remove_attachment(session: SessionName, ids: DocumentIds, as_json: AsJson = False) -> None:
+def remove_attachment(
+    session: SessionName, ids: DocumentIds, tenant: OfTenant = 1, as_json: AsJson = False
+) -> None:
     """Remove files of a session with all that was made of them."""
     needs(KNOWLEDGE, as_json=as_json)
     from consumers.commands.attachments import remove
 
-    run(remove(session, ids, as_json), as_json=as_json)
+    run(remove(session, ids, as_json, tenant=tenant), as_json=as_json)

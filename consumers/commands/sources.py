@@ -10,7 +10,7 @@ from typing import Any, Final, get_origin
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.commands.ask import base_named
-from consumers.commands.session import TENANT, Session, session
+from consumers.commands.session import Session, session
 from consumers.commands.terminal import (
     FAILED,
     OK,
@@ -70,26 +70,28 @@ async def list_kinds(as_json: bool) -> int:
     return OK
 
 
-async def add(kb_name: str, name: str, kind_name: str, said: Said, when: When, *, as_json: bool) -> int:
+async def add(
+    kb_name: str, name: str, kind_name: str, said: Said, when: When, *, tenant: int, as_json: bool
+) -> int:
     """Make a source."""
     kind, (cron, timezone, mode) = kind_of(kind_name), when
     config, credentials = _config(kind, said[0]), _credentials(said[1])
-    async with session() as opened, by_hand("sources add") as call:
+    async with session(tenant=tenant) as opened, by_hand("sources add") as call:
         kind.checked(config, credentials, opened.services.settings)
         plan = Plan(cron=cron or "", timezone=timezone or "UTC", mode=mode or SyncMode.INCREMENTAL)
         new = NewSource(name=name, kind=kind_name, config=config, credentials=credentials, plan=plan)
         async with recorded(call, "knowledge.source_created", ("knowledge_base", kb_name)) as entry:
             async with opened.services.database.transaction() as sql:
-                made = await registry.create(sql, await ensure_base(sql, TENANT, kb_name), new)
+                made = await registry.create(sql, await ensure_base(sql, tenant, kb_name), new)
             if made is None:
                 raise NotAllowed(f"there is a source {name!r} in {kb_name!r} already")
             entry.details["id"] = made.id
     return _tell_source(made, as_json)
 
 
-async def list_sources(kb_name: str, as_json: bool) -> int:
+async def list_sources(kb_name: str, as_json: bool, *, tenant: int) -> int:
     """Print the sources of a base."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
             found = await registry.sources_of(sql, kb.id, 10_000)
@@ -107,9 +109,9 @@ async def list_sources(kb_name: str, as_json: bool) -> int:
     return OK
 
 
-async def show(kb_name: str, name: str, as_json: bool) -> int:
+async def show(kb_name: str, name: str, as_json: bool, *, tenant: int) -> int:
     """Print a source, and what its last run came to."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         source = await _named(opened, kb_name, name)
         async with opened.services.database.read() as sql:
             counts = await items.counted(sql, source.id)
@@ -123,11 +125,11 @@ async def show(kb_name: str, name: str, as_json: bool) -> int:
     return OK
 
 
-async def sync(kb_name: str, name: str, asked: Run, *, limit: float, as_json: bool) -> int:
+async def sync(kb_name: str, name: str, asked: Run, *, tenant: int, limit: float, as_json: bool) -> int:
     """Run a source; work until it has ended, at most `limit` seconds. Return the exit code."""
     if (asked.mode is SyncMode.PARTIAL_RESYNC) != bool(asked.selection):
         raise ConfigurationError("--select belongs to --mode partial-resync, which needs it")
-    async with session(work=limit > 0) as opened, by_hand("sources sync") as call:
+    async with session(work=limit > 0, tenant=tenant) as opened, by_hand("sources sync") as call:
         source = await _named(opened, kb_name, name)
         wish = Wish(
             mode=asked.mode,
@@ -152,9 +154,9 @@ async def sync(kb_name: str, name: str, asked: Run, *, limit: float, as_json: bo
     return _tell_run(run, limit, as_json)
 
 
-async def change(kb_name: str, name: str, said: Said, when: When, *, as_json: bool) -> int:
+async def change(kb_name: str, name: str, said: Said, when: When, *, tenant: int, as_json: bool) -> int:
     """Change a source."""
-    async with session() as opened, by_hand("sources set") as call:
+    async with session(tenant=tenant) as opened, by_hand("sources set") as call:
         source = await _named(opened, kb_name, name)
         kind = kind_of(source.kind)
         schedule = zip(("cron", "timezone", "mode"), when, strict=True)
@@ -175,10 +177,10 @@ async def change(kb_name: str, name: str, said: Said, when: When, *, as_json: bo
     return _tell_source(kept, as_json)
 
 
-async def steer(kb_name: str, name: str, verb: str, *, as_json: bool) -> int:
+async def steer(kb_name: str, name: str, verb: str, *, tenant: int, as_json: bool) -> int:
     """Pause or resume a source, or stop its run."""
     deed = {"pause": "paused", "resume": "resumed", "cancel": "canceled"}[verb]
-    async with session() as opened, by_hand(f"sources {verb}") as call:
+    async with session(tenant=tenant) as opened, by_hand(f"sources {verb}") as call:
         source = await _named(opened, kb_name, name)
         outbox = opened.services.outbox
         async with recorded(call, f"knowledge.source_{deed}", ("data_source", source.id)):
@@ -196,13 +198,15 @@ async def steer(kb_name: str, name: str, verb: str, *, as_json: bool) -> int:
     return _tell_source(kept, as_json)
 
 
-async def delete(kb_name: str, name: str, *, with_documents: bool, yes: bool, as_json: bool) -> int:
+async def delete(
+    kb_name: str, name: str, *, tenant: int, with_documents: bool, yes: bool, as_json: bool
+) -> int:
     """Remove a source."""
     what = "with its documents" if with_documents else "and keep its documents"
     if not await agreed(f"Remove the source {name!r} {what}?", yes=yes):
         out.print(UNCHANGED)
         return FAILED
-    async with session() as opened, by_hand("sources delete") as call:
+    async with session(tenant=tenant) as opened, by_hand("sources delete") as call:
         source = await _named(opened, kb_name, name)
         async with recorded(call, "knowledge.source_deleted", ("data_source", source.id)) as entry:
             entry.details["with_documents"] = str(with_documents).lower()
@@ -217,9 +221,9 @@ async def delete(kb_name: str, name: str, *, with_documents: bool, yes: bool, as
     return OK
 
 
-async def logs(kb_name: str, name: str, limit: int, as_json: bool) -> int:
+async def logs(kb_name: str, name: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print the runs of a source."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         source = await _named(opened, kb_name, name)
         async with opened.services.database.read() as sql:
             found = await runs.runs_of(sql, source.id, limit)
@@ -236,9 +240,9 @@ async def logs(kb_name: str, name: str, limit: int, as_json: bool) -> int:
     return OK
 
 
-async def failed(kb_name: str, name: str, limit: int, as_json: bool) -> int:
+async def failed(kb_name: str, name: str, limit: int, as_json: bool, *, tenant: int) -> int:
     """Print what failed in a source at its last try."""
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         source = await _named(opened, kb_name, name)
         async with opened.services.database.read() as sql:
             found = [one for _, one in await items.page(sql, source.id, ItemState.FAILED, "", limit)]
@@ -262,7 +266,7 @@ async def _named(opened: Session, kb_name: str, name: str) -> DataSource:
 
 async def _kept(sql: AsyncSession, source: DataSource) -> DataSource:
     """Return a source as it is now; nobody changes it until this transaction ends. Raises NotAllowed."""
-    kept = await registry.find(sql, TENANT, source.id, keep=True)
+    kept = await registry.find(sql, source.tenant_id, source.id, keep=True)
     if kept is None:
         raise NotAllowed(f"the source {source.name!r} is gone")
     return kept

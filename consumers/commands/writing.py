@@ -3,7 +3,7 @@
 from rich.markup import escape
 from sqlalchemy import select
 
-from consumers.commands.session import TENANT, session
+from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out
 from consumers.knowledge import manual
 from consumers.knowledge.knowledge_bases import ensure_base
@@ -12,7 +12,7 @@ from consumers.knowledge.tables_data import TableSummary
 from pipeline.errors import ConfigurationError
 
 
-async def write(title: str, content: str, kb_name: str, document: str, as_json: bool) -> int:
+async def write(title: str, content: str, kb_name: str, document: str, as_json: bool, *, tenant: int) -> int:
     """Publish what was written; return the exit code."""
     content = content.encode("utf-8", "replace").decode().replace("\0", " ")
     if not content.strip():
@@ -22,10 +22,10 @@ async def write(title: str, content: str, kb_name: str, document: str, as_json: 
             f"it has more than {manual.LONGEST} bytes: `streamlane ingest` takes it as a file"
         )
     writing = manual.Writing(title[:200], content)
-    async with session() as opened:
+    async with session(tenant=tenant) as opened:
         services = opened.services
         if document:
-            step, _ = await manual.rewrite(services, TENANT, document, writing)
+            step, _ = await manual.rewrite(services, tenant, document, writing)
             if not step.ok:
                 raise ConfigurationError(
                     f"no document {document!r} that was written by hand and is not being deleted"
@@ -33,7 +33,7 @@ async def write(title: str, content: str, kb_name: str, document: str, as_json: 
             ident, attempt = document, step.attempt + 1
         else:
             async with services.outbox.transaction() as sql:
-                kb = await ensure_base(sql, TENANT, kb_name)
+                kb = await ensure_base(sql, tenant, kb_name)
             ident, _ = await manual.write(services, kb.id, writing)
             attempt = 1
     if as_json:
@@ -43,11 +43,11 @@ async def write(title: str, content: str, kb_name: str, document: str, as_json: 
     return OK
 
 
-async def show_tables(document: str, as_json: bool) -> int:
+async def show_tables(document: str, as_json: bool, *, tenant: int) -> int:
     """Print what the tables of a document hold; return the exit code."""
-    async with session() as opened, opened.services.database.read() as sql:
+    async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
         found = await sql.get(Knowledge, document)
-        if found is None or found.tenant_id != TENANT:
+        if found is None or found.tenant_id != tenant:
             raise ConfigurationError(f"no document {document!r} (any more)")
         of = select(TableSummary).where(TableSummary.knowledge_id == document)
         rows = (await sql.scalars(of.order_by(TableSummary.position))).all()

@@ -77,3 +77,11 @@ def test_one_word_changes_while_nothing_works_with_it(sources, tmp_path):
         assert sources("set", "papers", change).code != 0
     assert "under way" in sources("set", "papers", "--set=include=*").err
     assert sources("set", "papers", "--cron=@daily").code == 0
+
+
+def test_another_tenant_has_sources_of_its_own(sources, tmp_path):
+    made = sources("add", "theirs", "folder", f"--set=path={tmp_path / 'papers'}", "--tenant=2", "--json")
+    assert made.json["name"] == "theirs"
+    assert sources("sync", "theirs", "--tenant=2", "--json").json["created"] == 3
+    assert "no knowledge base 'default'" in sources("show", "theirs").err
+    assert sources("pause", "theirs", "--tenant=2", "--json").json["status"] == "paused"
