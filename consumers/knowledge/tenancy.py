@@ -34,6 +34,8 @@ REMOVALS: Final = frozenset(
     kind.spec.type for kind in (KnowledgeBaseDelete, IndexDelete, KnowledgeListDelete)
 )
 """What was deleted goes, whatever becomes of its tenant."""
+GIVEN: Final = 2**53
+"""Ids from here on are named by callers, and count for nothing when the next one is given."""
 TOGETHER: Final = 200
 """Documents of one job (facts 1.16)."""
 
@@ -51,8 +53,9 @@ class Listed:
 
 async def create(session: AsyncSession, name: str, tenant_id: int | None = None) -> Tenant | None:
     """Make a tenant with this id or the next free one; None where the id is taken."""
+    greatest = select(func.max(Tenant.id)).where(Tenant.id < GIVEN)
     for attempt in count():
-        chosen = tenant_id or (await session.scalar(select(func.max(Tenant.id))) or 0) + 1 + attempt
+        chosen = tenant_id or (await session.scalar(greatest) or 0) + 1 + attempt
         row = {"id": chosen, "name": name, "created_at": now_ms(), "deleted_at": None}
         if await insert_one(session, table_of(Tenant), row):
             return await session.get(Tenant, chosen)

@@ -88,3 +88,9 @@ async def test_with_the_queue_away_a_tenant_is_put_away_all_the_same(operator, b
     await base("b", tenant=2)
     with away_after(0, "cancel_scope"):
         assert (await operator.delete(f"{TENANTS}/2")).json()["delivery"] == "pending"
+
+
+async def test_a_tenant_of_the_greatest_id_leaves_room_for_the_next_one(operator, base):
+    await base("b", 2**63 - 1)
+    made = await operator.post(TENANTS, json={"name": "next"})
+    assert (made.status_code, made.json()["id"] < 2**53) == (201, True)
