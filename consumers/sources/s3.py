@@ -87,6 +87,8 @@ class Bucket:
 
     async def fetch(self, item: Item, into: Path, stamp: str) -> Content:
         """See `Connector`."""
+        if {".", ".."} & set(item.id.split("/")):
+            raise SourceError("its key leads elsewhere once it is an address: it has . or .. between slashes")
         address = f"{self._place}/{self._config.bucket}/{quote(item.id, safe='/' + _PLAIN)}"
         try:
             found = await self._outbound.fetch(address, into, etag=stamp, headers=self._signed(address, {}))

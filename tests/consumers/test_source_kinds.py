@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from consumers.sources.connector import SourceError, Surroundings
+from consumers.sources.connector import Item, SourceError, Surroundings
 from consumers.sources.kinds import kind_of, kinds
 from contracts.sources import SyncMode, SyncState
 from moto.server import ThreadedMotoServer
@@ -98,6 +98,18 @@ async def test_a_bucket_that_cannot_be_read_says_why(harvest: Harvest, moto: str
     assert "no such bucket" in await health("none", endpoint=moto)
     assert "cannot be reached" in await health("away", endpoint="http://127.0.0.1:1")
     assert "lies in a network" in await health("inner", endpoint="http://10.0.0.8")
+
+
+@pytest.mark.parametrize("key", ["../other/secret.txt", "a/../b.txt", "./a.txt"])
+async def test_an_object_whose_key_leads_elsewhere_is_not_asked_for(key: str, tmp_path: Path):
+    async with served() as web:
+        kind = kind_of("s3")
+        config = kind.config.model_validate({"endpoint": web.at(""), "bucket": "papers"})
+        around = Surroundings(load(outbound_networks=LOOPBACK), tmp_path, now_ms)
+        async with kind.connect(config, kind.credentials.model_validate(SECRET), around) as opened:
+            with pytest.raises(SourceError, match="leads elsewhere"):
+                await opened.fetch(Item(key), tmp_path / "read", "")
+        assert web.paths == []
 
 
 def git(folder: Path, *arguments: str) -> str:
