@@ -13,7 +13,11 @@ class ConfigurationError(StreamlaneError):
     """A setting or option that cannot be used; nothing was started."""
 
 
-class StoreUnavailable(StreamlaneError):  # noqa: N818 - a state of the world
+class Outage(StreamlaneError):  # noqa: N818 - a state of the world
+    """What is needed is away for a while. A job that meets it is put off and loses no attempt, for up to an hour."""
+
+
+class StoreUnavailable(Outage):
     """The store did not answer, or refused: the operation may or may not have happened; repeat it with the same id."""
 
 
@@ -44,12 +48,12 @@ class PartialEnqueue(StreamlaneError):  # noqa: N818
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Whether all that is wrong is that a store was away."""
+    """Whether all that is wrong is that what is needed was away."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_outage, error.exceptions))
     if isinstance(error, EnqueueFailed | PartialEnqueue):
         return is_outage(error.__cause__)
-    return isinstance(error, StoreUnavailable)
+    return isinstance(error, Outage)
 
 
 class PayloadInvalid(StreamlaneError, ValueError):  # noqa: N818

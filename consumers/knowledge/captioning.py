@@ -10,6 +10,7 @@ from consumers.knowledge.settings import KnowledgeBaseSettings
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.vision import VisionModel, sendable
 from consumers.services import Services
+from contracts.outcomes import Retry
 from contracts.payloads.documents import ImageMultimodal
 
 NONE = "no caption: {}"
@@ -25,7 +26,7 @@ class Caption:
 
 async def caption(job: ImageMultimodal, services: Services, *, final: bool) -> Caption:
     """Describe a picture where its base wants that and a model is there. On the `final` attempt no fault of the model is an
-    error: the picture goes without. Raises EndpointBusy, EndpointAway, StoreUnavailable, FileStoreError.
+    error: the picture goes without. Raises Retry, StoreUnavailable, FileStoreError.
     """
     seer = await _seer(job, services)
     if seer is None:
@@ -40,9 +41,11 @@ async def caption(job: ImageMultimodal, services: Services, *, final: bool) -> C
     except (UnreadablePicture, ModelUnavailable, TextRefused) as problem:
         return Caption(reason=NONE.format(problem))
     except (EndpointBusy, EndpointAway) as problem:
-        if not final:
-            raise
-        return Caption(reason=NONE.format(problem))
+        if final:
+            return Caption(reason=NONE.format(problem))
+        if isinstance(problem, EndpointAway):  # no outage to wait for: its document would wait, too
+            raise Retry(reason=str(problem)) from problem
+        raise
     if not text:
         return Caption(reason=NONE.format(f"{seer.model} said nothing"))
     await services.stages.keep(*stage, data=text.encode())

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from consumers.knowledge.embedding import EmbeddingError, ModelUnavailable, TextRefused, Vectors
 from contracts.outcomes import Retry
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, Outage
 
 BATCH: Final = 64  # texts of one call
 AT_ONCE: Final = 4  # calls
@@ -33,7 +33,7 @@ UNRELATED: Final = (
 """Texts that have nothing to do with each other."""
 
 
-class EndpointAway(EmbeddingError):  # noqa: N818 - a state of the world
+class EndpointAway(EmbeddingError, Outage):  # noqa: N818 - a state of the world
     """The service cannot be reached, took too long or failed. Repeating may help."""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, Protocol
 
-from pipeline.errors import StreamlaneError
+from pipeline.errors import Outage, StreamlaneError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}){0,7}")
 _SUFFIX: Final = re.compile(r"\.[a-z0-9]{1,16}")
@@ -31,7 +31,11 @@ class FileStoreError(StreamlaneError):
     """The store cannot be used now. Repeating may help."""
 
 
-class FileStoreFull(FileStoreError):  # noqa: N818 - a state of the world
+class FileStoreAway(FileStoreError, Outage):  # noqa: N818 - a state of the world
+    """The store does not answer, or refuses."""
+
+
+class FileStoreFull(FileStoreAway):
     """There is no room. Nothing was written."""
 
 
@@ -116,7 +120,7 @@ class FolderStore:
     async def read(self, key: str) -> bytes:
         """See `FileStore`."""
         path = self._path(key)
-        with _store_errors(key):
+        with self._errors(key):
             return await asyncio.to_thread(path.read_bytes)
 
     @asynccontextmanager
@@ -129,18 +133,20 @@ class FolderStore:
     async def exists(self, key: str) -> bool:
         """See `FileStore`."""
         path = self._path(key)
-        with _store_errors(key):
-            return await asyncio.to_thread(path.is_file)
+        with self._errors(key):
+            return await asyncio.to_thread(lambda: path.is_file() or not self._here())
 
     async def delete(self, prefix: str) -> int:
         """See `FileStore`."""
         path = self._path(prefix)
-        with _store_errors(prefix):
-            return await asyncio.to_thread(_remove, path)
+        with self._errors(prefix):
+            removed = await asyncio.to_thread(_remove, path)
+            await asyncio.to_thread(self._here)
+        return removed
 
     async def tidy(self) -> int:
         """See `FileStore`."""
-        with _store_errors(str(self._root)):
+        with self._errors(str(self._root)):
             return await asyncio.to_thread(_sweep, self._incoming)
 
     async def close(self) -> None:
@@ -149,8 +155,23 @@ class FolderStore:
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)
 
+    def _here(self) -> bool:
+        """Raise FileStoreAway where the store itself is gone, of whose files nothing can be said then: its disk is not mounted."""
+        if not self._incoming.is_dir():
+            raise FileStoreAway(f"{self.where} is not there: mount it, or put it back")
+        return True
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            with _store_errors(what):
+                yield
+        except FileMissing:
+            self._here()
+            raise
+
     def _put(self, key: str, path: Path, data: bytes | Path) -> None:
-        with data.open("rb") if isinstance(data, Path) else BytesIO(data) as source, _store_errors(key):
+        with data.open("rb") if isinstance(data, Path) else BytesIO(data) as source, self._errors(key):
             with NamedTemporaryFile(dir=self._incoming, delete=False) as written:
                 try:
                     shutil.copyfileobj(source, written, _COPY_BYTES)
@@ -174,7 +195,7 @@ def _store_errors(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise FileStoreFull(f"no room for {what}: free space on the disk, then repeat") from error
-        raise FileStoreError(f"{what} cannot be stored or read: {error.strerror}") from error
+        raise FileStoreAway(f"{what} cannot be stored or read: {error.strerror}") from error
 
 
 def _sync(folder: Path) -> None:

@@ -21,7 +21,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull, checked_key
+from consumers.knowledge.files import FileMissing, FileStoreAway, FileStoreError, FileStoreFull, checked_key
 from pipeline.errors import ConfigurationError
 
 PART_BYTES: Final = 16 << 20
@@ -150,7 +150,7 @@ class S3Store:
                 going = {"Objects": [{"Key": one} for one in names], "Quiet": True}
                 answer = self._client.delete_objects(Bucket=self.bucket.name, Delete=going)
                 if failed := answer.get("Errors"):
-                    raise FileStoreError(f"{prefix} cannot be deleted: {failed[0].get('Message', '')}")
+                    raise FileStoreAway(f"{prefix} cannot be deleted: {failed[0].get('Message', '')}")
                 removed += len(names)
             return removed
 
@@ -219,9 +219,7 @@ def _understood(error: Exception, what: str, where: str) -> FileStoreError:
             return FileMissing(f"there is no file {what}")
         if code in _FULL:
             return FileStoreFull(f"no room for {what} in {where}: free some, then repeat")
-        return FileStoreError(f"{what} cannot be stored or read in {where}: {code} {message}".rstrip())
+        return FileStoreAway(f"{what} cannot be stored or read in {where}: {code} {message}".rstrip())
     if isinstance(error, NoCredentialsError):
-        return FileStoreError(
-            f"{where} asks for credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-    return FileStoreError(f"{where} cannot be reached: {error}")
+        return FileStoreAway(f"{where} asks for credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    return FileStoreAway(f"{where} cannot be reached: {error}")

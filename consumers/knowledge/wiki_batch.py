@@ -55,7 +55,7 @@ from contracts.identity import derive_id
 from contracts.knowledge import Stage
 from contracts.payloads.wiki import WikiIngest
 from pipeline import Context, Retry
-from pipeline.errors import StoreUnavailable
+from pipeline.errors import Outage
 from pipeline.store import dead_letters
 from pipeline.store.pending_ops import delete_lane, delete_ops, fail, pressure, release
 
@@ -97,7 +97,7 @@ class Batch:
         return self.job.knowledge_base_id
 
     async def work(self) -> None:
-        """Do all of it. Raises StoreUnavailable."""
+        """Do all of it. Raises Outage."""
         await self._read(self.due)
         for _ in range(ROUNDS):
             async with AsyncExitStack() as held:
@@ -122,7 +122,7 @@ class Batch:
                 if one.fails > MAX_FAILS:
                     raise _KilledReaders
                 mapped = await map_document(services.database, services.embedder, one)
-            except StoreUnavailable:
+            except Outage:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a document does to its reader
                 self._give_up(one.knowledge_id, error)
@@ -169,7 +169,7 @@ class Batch:
         async def write(slug: str) -> None:
             try:
                 plans.append(await self._plan(slug, known.get(slug), pages[slug]))
-            except StoreUnavailable:
+            except Outage:
                 raise
             except Exception as error:  # noqa: BLE001 - as above
                 for knowledge_id in await self._guilty(slug, pages[slug]):
@@ -189,7 +189,7 @@ class Batch:
         for knowledge_id in who if len(who) > 1 else ():
             try:
                 await self._plan(slug, None, {knowledge_id})
-            except StoreUnavailable:
+            except Outage:
                 raise
             except Exception:  # noqa: BLE001 - as above
                 guilty.add(knowledge_id)

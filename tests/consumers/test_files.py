@@ -18,6 +18,7 @@ from consumers.knowledge.files import (
     file_key,
 )
 from consumers.knowledge.files_s3 import Bucket, S3Store
+from pipeline.errors import is_outage
 
 from tests.support.buckets import CREDENTIALS, S3Server, s3_server
 
@@ -215,3 +216,21 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FileStoreError, match="taken"):
         FolderStore(tmp_path / "taken")
+
+
+async def test_a_folder_that_is_not_there_is_a_store_that_is_away_and_not_one_without_files(tmp_path):
+    store, root = FolderStore(tmp_path / "files"), tmp_path / "files"
+    await store.put("doc/a", b"a")
+    root.rename(tmp_path / "gone")
+    for ask in (
+        lambda: store.read("doc/a"),
+        lambda: store.exists("doc/a"),
+        lambda: store.delete("doc"),
+        lambda: store.put("doc/b", b"b"),
+    ):
+        with pytest.raises(FileStoreError, match="is not there: mount it") as failed:
+            await ask()
+        assert is_outage(failed.value)
+    assert not root.exists()
+    (tmp_path / "gone").rename(root)
+    assert await store.read("doc/a") == b"a"
