@@ -4,7 +4,8 @@ from typing import Final
 
 from consumers.apps import app_on_demand
 from consumers.handlers import attachments, documents, manual
+from consumers.knowledge.belonging import guarded
 
-HANDLERS: Final = (*attachments.HANDLERS, *documents.HANDLERS, *manual.HANDLERS)
+HANDLERS: Final = guarded(*attachments.HANDLERS, *documents.HANDLERS, *manual.HANDLERS)
 
 __getattr__ = app_on_demand(HANDLERS, "core")

@@ -7,7 +7,8 @@ from typing import Final
 
 from consumers.apps import app_on_demand
 from consumers.handlers import backup, curate, reembed
+from consumers.knowledge.belonging import guarded
 
-HANDLERS: Final = (*backup.HANDLERS, *curate.HANDLERS, *reembed.HANDLERS)
+HANDLERS: Final = guarded(*backup.HANDLERS, *curate.HANDLERS, *reembed.HANDLERS)
 
 __getattr__ = app_on_demand(HANDLERS, "ks")

@@ -4,8 +4,9 @@ from typing import Final
 
 from consumers.apps import app_on_demand
 from consumers.handlers import clearing, cloning, faq, index_deleting, moving, removing, reparsing, sync
+from consumers.knowledge.belonging import guarded
 
-HANDLERS: Final = (
+HANDLERS: Final = guarded(
     *clearing.HANDLERS,
     *cloning.HANDLERS,
     *faq.HANDLERS,

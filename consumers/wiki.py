@@ -4,7 +4,8 @@ from typing import Final
 
 from consumers.apps import app_on_demand
 from consumers.handlers import wiki
+from consumers.knowledge.belonging import guarded
 
-HANDLERS: Final = (*wiki.HANDLERS,)
+HANDLERS: Final = guarded(*wiki.HANDLERS)
 
 __getattr__ = app_on_demand(HANDLERS, "wiki")
