@@ -8,6 +8,7 @@ from consumers.knowledge.memory import Who, items_of, said_of
 from consumers.knowledge.memory_reading import Segment, segments
 from consumers.knowledge.memory_turns import Run
 from consumers.knowledge.remembering import ExtractiveReader, MemoryReader
+from consumers.lasting import detached
 from consumers.services import Services
 from contracts.payloads.memory import MemoryExtract
 from pipeline import Context, DeadLetter, on
@@ -34,13 +35,17 @@ async def extract_memory(job: MemoryExtract, ctx: Context[Services]) -> None:
             if not await _read(ctx, run, stretch):
                 ctx.log.info("given up", reason="the slot was lost, or memory switched off")
                 return
-    except Exception:
         async with services.outbox.transaction(ctx.job) as session:
-            await memory_turns.release(session, who, ctx.id, run.sessions)
+            follows = await memory_turns.finish(session, run, job, left=left)
+    except BaseException:  # a cancel, too: nobody else would free the slot for ten minutes
+        await detached(_release(ctx, run))
         raise
-    async with services.outbox.transaction(ctx.job) as session:
-        follows = await memory_turns.finish(session, run, job, left=left)
     ctx.log.info("read", lines=len(lines), stretches=len(stretches), follows=follows)
+
+
+async def _release(ctx: Context[Services], run: Run) -> None:
+    async with ctx.services.outbox.transaction(ctx.job) as session:
+        await memory_turns.release(session, run.who, ctx.id, run.sessions)
 
 
 async def _read(ctx: Context[Services], run: Run, stretch: Segment) -> bool:

@@ -1,8 +1,7 @@
 """The pages of a base, written in batches and finished once a burst of changes has settled."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -17,6 +16,7 @@ from consumers.knowledge.wiki_finalizing import Ending
 from consumers.knowledge.wiki_lane import STALE_S, WRITE, finalize_lane, ingest_lane, trigger
 from consumers.knowledge.wiki_mapping import collapse
 from consumers.knowledge.wiki_writing import ExtractiveWriter, Writer
+from consumers.lasting import detached
 from consumers.services import Services
 from contracts.identity import derive_id, new_id
 from contracts.payloads.wiki import WikiFinalize, WikiIngest
@@ -38,7 +38,6 @@ BUSY_S: Final = 15.0
 RUN_S: Final = 30.0
 """How long one job goes on with the next batch; then other bases have their turn."""
 AT_ONCE: Final = 500  # operations dropped in one transaction
-CLEANUP_S: Final = 10.0
 WRITER: Final[Writer] = ExtractiveWriter()
 
 
@@ -64,15 +63,16 @@ async def write_pages(job: WikiIngest, ctx: Context[Services]) -> None:
         earlier, end = f"{derive_id(ctx.id)}:", time.monotonic() + RUN_S
         owner = f"{earlier}{number}"
         try:
-            if ctx.job.crashes or ctx.retried:
-                async with services.database.transaction() as session:
-                    await release_all(session, ingest_lane(kb_id), owners=earlier)
+            async with (
+                services.database.transaction() as session
+            ):  # an earlier attempt may not have been able to
+                await release_all(session, ingest_lane(kb_id), owners=earlier)
             first = more = True
             while more and (first or time.monotonic() < end):
                 more = await _write_batch(job, ctx, limits, owner, first=first)
                 first = False
         except BaseException:
-            await _detached(_release(services, job, owner))
+            await detached(_release(services, job, owner))
             raise
 
 
@@ -113,7 +113,7 @@ async def finish_wiki(job: WikiFinalize, ctx: Context[Services]) -> None:
             # Who held this place before is gone: what it had claimed is free.
             await Ending(ctx, job, owner, stale_before=now_ms()).work()
         except BaseException:
-            await _detached(_release(services, job, owner))
+            await detached(_release(services, job, owner))
             raise
 
 
@@ -173,13 +173,3 @@ async def _release(services: Services, job: WikiIngest | WikiFinalize, owner: st
     lane = (ingest_lane if isinstance(job, WikiIngest) else finalize_lane)(job.knowledge_base_id)
     async with services.database.transaction() as session:
         await release_all(session, lane, owners=owner)
-
-
-async def _detached(work: Awaitable[object]) -> None:
-    """Do the last thing to the end, within ten seconds, even if this job was cancelled or its time is up."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(CLEANUP_S):
-            await work
-
-    await asyncio.shield(asyncio.ensure_future(bounded()))

@@ -257,8 +257,6 @@ async def test_a_run_that_is_cancelled_in_the_middle_leaves_the_rest_to_a_later_
 
             await wait_until(over, describe="the run is cancelled", timeout=60)
     assert (await stands(services)).extract_cursor == 2
-    async with services.database.transaction() as sql:  # a while passes
-        await sql.execute(update(MemorySubject).values(extract_scheduled_at=1))
     assert await turn(caller, "I like tea.", session="b") == "scheduled"
     (later,) = await jobs()
     async with at_work("enrichment"):
