@@ -7,12 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from consumers.handlers.phrases import PHRASES
 from consumers.knowledge import backing_up, recovering, tasks
 from consumers.knowledge.archive import ArchiveRefused
 from consumers.knowledge.files import FileMissing
 from consumers.knowledge.restoring import Goal, choose
-from consumers.knowledge.tables import KnowledgeBase
 from consumers.knowledge.tables_tasks import Task
 from consumers.services import Services
 from contracts.payloads.knowledge import StoreBackup, StoreRestore
@@ -77,15 +78,10 @@ async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
     task = await _task(services, job.task_id)
     if task.status not in TASK_OPEN:
         if task.status is not TaskStatus.COMPLETED:
-            await _leave_nothing(job, services)
+            await recovering.abandon(services, job.knowledge_base_id)
+        await _forget_sent(job, services)
         return
-    said = _Said(ctx, job.task_id)
     try:
-        async with services.database.read() as session:
-            made = await session.get(KnowledgeBase, job.knowledge_base_id)
-        if made is not None and made.deleted_at is None:  # whole, and only this was not said
-            await _restored(job, ctx, made.name)
-            return
         async with (
             services.files.local(job.file_key) as path,
             recovering.opened(services, path) as reader,
@@ -93,7 +89,14 @@ async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
             async with services.database.read() as session:
                 goal = await choose(session, reader.manifest.base, job.tenant_id, job.name, trusted=False)
             goal = Goal(job.knowledge_base_id, job.tenant_id, goal.name)
-            await recovering.recover(services, reader, goal, said)
+
+            async def shown(session: AsyncSession) -> None:
+                detail = {"knowledge_base_id": goal.kb_id, "name": goal.name}
+                message, done = f"restored as {goal.name}", TaskStatus.COMPLETED
+                if not await tasks.finish(session, job.task_id, done, message=message, detail=detail):
+                    raise _Ended
+
+            await recovering.recover(services, reader, goal, _Said(ctx, job.task_id), shown)
     except _Ended:
         await _leave_nothing(job, services)
         return
@@ -101,15 +104,6 @@ async def restore(job: StoreRestore, ctx: Context[Services]) -> None:
         await _fail(services, job.task_id, str(problem))
         await _forget_sent(job, services)
         raise Skip(str(problem)) from problem
-    await _restored(job, ctx, goal.name)
-
-
-async def _restored(job: StoreRestore, ctx: Context[Services], name: str) -> None:
-    services = ctx.services
-    async with services.outbox.transaction(ctx.job) as session:
-        detail = {"knowledge_base_id": job.knowledge_base_id, "name": name}
-        message = f"restored as {name}"
-        await tasks.finish(session, job.task_id, TaskStatus.COMPLETED, message=message, detail=detail)
     await _forget_sent(job, services)
 
 

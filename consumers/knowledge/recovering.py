@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge import backing_up, tasks
 from consumers.knowledge.archive import ArchiveRefused, Reader
 from consumers.knowledge.clearance import remove_base
-from consumers.knowledge.restoring import Goal, choose, restore
+from consumers.knowledge.restoring import Goal, Shown, choose, restore
 from consumers.knowledge.store_work import begin
 from consumers.knowledge.tables import KnowledgeBase
 from consumers.services import Services
@@ -35,10 +35,17 @@ async def opened(services: Services, path: Path) -> AsyncIterator[Reader]:
         await asyncio.to_thread(archive.__exit__, None, None, None)
 
 
-async def recover(services: Services, reader: Reader, goal: Goal, note: Note) -> None:
-    """Make a base of an archive; what it cannot be made of leaves nothing. Raises ArchiveRefused, ConfigurationError."""
+async def nobody(_session: AsyncSession) -> None:
+    """Nobody waits for the base to be seen."""
+
+
+async def recover(services: Services, reader: Reader, goal: Goal, note: Note, shown: Shown = nobody) -> None:
+    """Make a base of an archive; what it cannot be made of leaves nothing. `shown` is called in the transaction that lets the
+    base be seen. Raises ArchiveRefused, ConfigurationError.
+    """
+    store = services.database, services.search, services.files
     try:
-        async for what, count in restore(services.database, services.search, services.files, reader, goal):
+        async for what, count in restore(*store, reader, goal, shown):
             await note(what, count)
     except (ArchiveRefused, ConfigurationError):
         await abandon(services, goal.kb_id)

@@ -6,7 +6,7 @@ not there any more; then, where whoever asks is to be trusted, they stay.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -44,6 +44,7 @@ HIDDEN_MS: Final = 2 * 24 * 3600 * 1000
 """Time that a restore has: what is not whole by then counts as deleted, and housekeeping removes it."""
 UNDER_WAY: Final = "it was being parsed when the backup was made: parse it again"
 
+Shown = Callable[[AsyncSession], Awaitable[None]]
 T = TypeVar("T")
 
 
@@ -114,9 +115,10 @@ async def choose(
 
 
 async def restore(
-    database: Database, index: SearchStore, files: FileStore, reader: Reader, goal: Goal
+    database: Database, index: SearchStore, files: FileStore, reader: Reader, goal: Goal, shown: Shown
 ) -> AsyncIterator[tuple[str, int]]:
-    """Make a base of an archive that was checked; yields what is being made, and how much of it is.
+    """Make a base of an archive that was checked; yields what is being made, and how much of it is. `shown` is called in the
+    transaction that lets the base be seen.
 
     Run again with the same goal, it comes to the same. Raises ArchiveRefused; ConfigurationError: the name was taken meanwhile.
     """
@@ -136,6 +138,7 @@ async def restore(
                 await index.put(session, entries)
             count += len(entries)
             yield "index", count
+    yield "base", 1
     async with database.transaction() as session:
         try:
             await _hold(session, goal)
@@ -149,7 +152,7 @@ async def restore(
             raise ConfigurationError(
                 f"there is a knowledge base {goal.name!r} by now: restore it under another name"
             ) from None
-    yield "base", 1
+        await shown(session)
 
 
 def _model(base: Mapping[str, Any]) -> tuple[str | None, int]:
