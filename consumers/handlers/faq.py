@@ -17,7 +17,7 @@ from consumers.knowledge.sides import AGAIN_S, hold
 from consumers.knowledge.tables_faq import FAQEntry
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
-from contracts.tasks import TaskStatus
+from contracts.tasks import TASK_OPEN, TaskStatus
 from pipeline import Context, DeadLetter, Skip, Snooze, on, run_in_child
 
 AT_ONCE: Final = 100
@@ -49,12 +49,14 @@ async def import_faq(job: FAQImport, ctx: Context[Services]) -> None:
 
 async def _import(job: FAQImport, ctx: Context[Services]) -> None:
     services = ctx.services
+    async with services.database.read() as session:
+        task = await tasks.find(session, None, job.task_id)
+    if task is None or task.status not in TASK_OPEN:  # before a file is written that nobody would remove
+        raise _Ended
     rows = await _rows(job, services)
     good, faults = await asyncio.to_thread(sift, rows)
     faulty = await _faulty(job, services, faults)
-    async with services.database.read() as session:
-        task = await tasks.find(session, None, job.task_id)
-    done: dict[str, Any] = {"written": 0, "added": 0, "merged": 0} | (task.detail if task else {}) | faulty
+    done: dict[str, Any] = {"written": 0, "added": 0, "merged": 0} | task.detail | faulty
     for start in range(int(done["written"]), len(good), AT_ONCE):
         some = good[start : start + AT_ONCE]
         done = await _write(job, ctx, some, len(rows), len(faults), done)
