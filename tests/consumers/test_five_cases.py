@@ -18,6 +18,7 @@ from tests.support.five import carrying, documents, store
 from tests.support.five.rows import Row
 from tests.support.five.stepping import Watch
 from tests.support.five.world import (
+    IMPATIENT_S,
     OF,
     Snapshot,
     World,
@@ -188,7 +189,7 @@ async def test_it_waits_for_what_is_down_and_goes_on_when_it_is_up(
 ) -> None:
     given = models if need == "embedder" else None
     once, awaits = await undisturbed(row, place, tmp_path, given)
-    async with open_world(tmp_path, place, given) as world:
+    async with open_world(tmp_path, place, given, IMPATIENT_S) as world:
         await row.begin(world)
         record = await world.the_job(row.type)
         watch = Watch(OF[row.type], at=max(1, round(awaits * row.needs[need])))

@@ -15,8 +15,8 @@ from tests.support.five.rows import ALL, DATABASE, FILES, Row, cancel_task, hous
 from tests.support.five.world import TENANT, World
 
 BIRDS: Final = {
-    "ducks.md": "# Ducks\n\nDucks swim on the ponds of Hamar all through the winter.",
-    "geese.md": "# Geese\n\nGeese fly over the lake of Hamar late in September.",
+    "Ducks": "Ducks swim on the ponds of Hamar all through the winter.",
+    "Geese": "Geese fly over the lake of Hamar late in September.",
 }
 
 
@@ -24,8 +24,8 @@ async def birds(world: World, name: str = "demo") -> Any:
     """A base with two documents that are complete."""
     kb = await world.base(name)
     if not await world.rows("SELECT id FROM knowledges WHERE knowledge_base_id = :kb", kb=kb.id):
-        for file, text in BIRDS.items():
-            await world.upload(file, text, kb)
+        for title, text in BIRDS.items():
+            await world.tell(title, text, kb)
         await world.through(*OF_A_DOCUMENT)
     return kb
 
@@ -40,7 +40,7 @@ async def documents_of(world: World, kb: Any) -> list[str]:
 async def clone(world: World, *_: object) -> None:
     source, target = await birds(world, "source"), await world.base("target")
     if not await documents_of(world, target):
-        await world.upload("swans.md", "# Swans\n\nSwans sleep in the reeds of Toten.", target)
+        await world.tell("Swans", "Swans sleep in the reeds of Toten.", target)
         await world.through(*OF_A_DOCUMENT)
     await world.do(transfers.begin_clone, TENANT, source.id, target.id, Initiator())
 

@@ -34,12 +34,22 @@ OF_A_DOCUMENT: Final = (PROCESS, POST, *CHILDREN)
 Step = Callable[..., Awaitable[object]]
 
 
-def sent(name: str, data: str | bytes, *through: str, **settings: Any) -> Step:
-    """A document of this content is sent to a base that wants this, and its jobs of these types are done."""
+def sent(name: str, data: str | bytes, *through: str) -> Step:
+    """A file of this content is sent, and its jobs of these types are done."""
+
+    async def begin(world: World) -> None:
+        await world.upload(name, data)
+        await world.through(*through)
+
+    return begin
+
+
+def told(*through: str, **settings: Any) -> Step:
+    """A base that wants this is told of worker pools, and the jobs of these types are done."""
 
     async def begin(world: World) -> None:
         await world.do(change_settings, world.kb, **settings)
-        await world.upload(name, data)
+        await world.tell("Worker pools", GUIDE)
         await world.through(*through)
 
     return begin
@@ -60,7 +70,7 @@ def parsed_again(*through: str) -> Step:
 async def tagged(world: World) -> None:
     listed = {"worker pools": "queues, concurrency and worker pools", "rivers": "water that flows to the sea"}
     await world.do(tags.ensure_tags, world.kb.id, listed)
-    await sent("guide.md", GUIDE, PROCESS, POST, auto_tag=True)(world)
+    await told(PROCESS, POST, auto_tag=True)(world)
 
 
 WRITING: Final = Writing(
@@ -94,20 +104,18 @@ def attached(data: bytes) -> Step:
 
 async def no_table(world: World) -> None:
     """A text is to be described as if it were a table."""
-    ident = await world.upload("guide.md", GUIDE)
+    ident = await world.tell("Worker pools", GUIDE)
     await world.through(*OF_A_DOCUMENT)
     await world.pipeline.enqueue(DataTableSummary(tenant_id=TENANT, knowledge_id=ident))
 
 
 async def profiled(world: World) -> None:
-    await sent("guide.md", GUIDE, *OF_A_DOCUMENT)(world)
+    await told(*OF_A_DOCUMENT)(world)
     await world.do(profile_asking.ask_at_once, world.kb)
 
 
 def child(kind: str, needs: Any) -> Row:
-    return Row(
-        kind, sent("guide.md", GUIDE, PROCESS, POST), cancel_document, parsed_again(PROCESS, POST), needs
-    )
+    return Row(kind, told(PROCESS, POST), cancel_document, parsed_again(PROCESS, POST), needs)
 
 
 ROWS: Final = (
@@ -120,7 +128,7 @@ ROWS: Final = (
         unreadable=sent("a.pdf", BROKEN),
     ),
     Row(IMAGE, sent("p.png", png(400, 300, 90), PROCESS), cancel_document, parsed_again(PROCESS), FILES),
-    Row(POST, sent("guide.md", GUIDE, PROCESS), cancel_document, parsed_again(PROCESS), DATABASE),
+    Row(POST, told(PROCESS), cancel_document, parsed_again(PROCESS), DATABASE),
     child("summary:generation", VECTORS),
     child("question:generation", VECTORS),
     child("chunk:extract", DATABASE),

@@ -18,7 +18,7 @@ from contracts.memory import TurnRole
 from pipeline.records import JobRecord
 
 from tests.support.five.carrying import birds, documents_of
-from tests.support.five.documents import CHILDREN, GUIDE, POST, PROCESS, sent
+from tests.support.five.documents import CHILDREN, POST, PROCESS, told
 from tests.support.five.rows import FILES, Row, cancel_task
 from tests.support.five.world import TENANT, World
 
@@ -66,7 +66,7 @@ async def restore_nothing(world: World) -> None:
 
 
 WIKI: Final = {"wiki": True, "ask_questions": False, "extract_graph": False}
-written = sent("guide.md", GUIDE, PROCESS, POST, *CHILDREN, **WIKI)
+written = told(PROCESS, POST, *CHILDREN, **WIKI)
 
 
 async def finished(world: World) -> None:

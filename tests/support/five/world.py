@@ -15,8 +15,9 @@ from typing import Any, Final
 import pytest
 from consumers.knowledge.embedding_hashing import HashingEmbedder
 from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.passages import Passages
 from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.uploading import Upload, take_in_uploads
+from consumers.knowledge.uploading import Upload, take_in_passages, take_in_uploads
 from consumers.lanes import HANDLERS
 from consumers.migrations.schema import TARGETS
 from consumers.services import Services, open_services
@@ -40,8 +41,9 @@ from tests.support.waiting import wait_until
 TENANT: Final = 7
 OF: Final = {handler.payload.spec.type: handler for handler in HANDLERS}
 MODEL: Final[Mapping[str, Any]] = {"embedding_model": HashingEmbedder.MODEL, "embedding_dimension": 64}
-BUSY_S: Final = 0.3
-IMPATIENT_S: Final = 0.2
+PATIENT_S, IMPATIENT_S = 10.0, 1.0
+"""For how long a database is waited for, by a world and by one whose database goes away."""
+LET_GO_S: Final = 0.2
 """After which a cancel that waits for a transaction of the handler lets it go on."""
 UNTOLD: Final = {"outbox", "task_dead_letters", "database_identity", "system_settings"}
 """Tables that are looked at otherwise, or that no handler writes."""
@@ -113,6 +115,12 @@ class World:
         path = self.folder / f"sent-{name}"
         await asyncio.to_thread(path.write_bytes, data if isinstance(data, bytes) else data.encode())
         (entered,), _ = await take_in_uploads(self.services, (kb or self.kb).id, [Upload(name, path)])
+        return entered.registered.knowledge_id
+
+    async def tell(self, title: str, passage: str, kb: KnowledgeBase | None = None) -> str:
+        """Send a base one passage, which no child process has to read; return its document."""
+        given = Passages(title=title, passages=(passage,))
+        (entered,), _ = await take_in_passages(self.services, (kb or self.kb).id, given)
         return entered.registered.knowledge_id
 
     async def through(self, *types: str) -> None:
@@ -196,7 +204,7 @@ class World:
             run = watch.runs[0]
             await wait_until(lambda: run.stands.is_set() or run.over, describe="it stands still", timeout=30)
             stopping = asyncio.create_task(stop(self, record))
-            await asyncio.wait([stopping], timeout=IMPATIENT_S)
+            await asyncio.wait([stopping], timeout=LET_GO_S)
             run.go.set()  # it may be inside the transaction that this waits for
             stopped = await stopping
             assert await self.ended(record.job.id) in {JobState.CANCELLED, JobState.COMPLETED}
@@ -328,13 +336,13 @@ def lasting(found: Snapshot) -> Snapshot:
 
 @asynccontextmanager
 async def open_world(
-    folder: Path, place: tuple[str, str], models: EmbeddingServer | None = None, **settings: Any
+    folder: Path, place: tuple[str, str], models: EmbeddingServer | None = None, busy_s: float = PATIENT_S
 ) -> AsyncIterator[World]:
     """A base named demo on a queue and a database of these kinds."""
     queue, kind = place
     backend = BACKENDS[queue](folder)
     with migrated(kind, folder) as there, ExitStack() as closing_, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "open", partial(Database.open, busy_s=BUSY_S))
+        patch.setattr(Database, "open", partial(Database.open, busy_s=busy_s))
         url, proxy = there, None
         if kind == "postgres":
             proxy = TcpProxy(there.host or "127.0.0.1", there.port or 5432, framed=False)
@@ -345,7 +353,6 @@ async def open_world(
             **(models.settings() if models else MODEL),
             "database_url": url.render_as_string(hide_password=False),
             "source_folders": str(folder),
-            **settings,
         }
         try:
             async with Pipeline.open(**asked) as pipeline, open_services(pipeline) as services:
