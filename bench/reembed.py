@@ -9,12 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from consumers.knowledge import reembedding, tasks
-from consumers.knowledge.asking import look
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.search import EntryKind, IndexEntry
-from consumers.knowledge.sides import hold
+from consumers.knowledge.answers.asking import look
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.search.sides import hold
+from consumers.knowledge.search.store import EntryKind, IndexEntry
+from consumers.knowledge.upkeep import reembedding
 from consumers.ks import HANDLERS
 from consumers.services import Services, open_services
 from contracts.payloads import AWAITING_HANDLER

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench.measure import report, report_header
 from consumers.handlers import sync
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables_sources import DataSource, SyncLog
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.tables.sources import DataSource, SyncLog
 from consumers.lanes import HANDLERS
 from consumers.services import Services, open_services
 from consumers.sources import registry, runs

@@ -11,7 +11,7 @@ import contracts.payloads  # registers them all, too: the job of a dead letter m
 from consumers.database import open_database, outbox_of, refuse_another
 from consumers.extras import KNOWLEDGE
 from consumers.graphs import StoredGraphs
-from consumers.knowledge.tenants import is_alive
+from consumers.knowledge.bases.tenants import is_alive
 from consumers.operator import operator
 from consumers.overseeing import StoredDocuments
 from consumers.wikis import StoredWikis
@@ -92,8 +92,8 @@ class Documents:
 
     async def cancel_document(self, tenant_id: int | None, knowledge_id: str) -> tuple[Belonging, Stopped]:
         """See `Business`."""
-        from consumers.knowledge.documents import document  # here: they load slowly
-        from consumers.knowledge.lifecycle import cancel_parse
+        from consumers.knowledge.documents.documents import document  # here: they load slowly
+        from consumers.knowledge.documents.lifecycle import cancel_parse
 
         await self._check()
         cut = await self._outbox.choose_cut()
@@ -108,8 +108,8 @@ class Documents:
 
     async def cancel_base(self, knowledge_base_id: str) -> Collection[str]:
         """See `Business`."""
-        from consumers.knowledge.documents import cancel
-        from consumers.knowledge.overseeing import documents_of
+        from consumers.knowledge.documents.documents import cancel
+        from consumers.knowledge.progress.overseeing import documents_of
 
         await self._check()
         async with self._database.read() as sql:
@@ -122,7 +122,7 @@ class Documents:
 
     async def again(self, job_id: str, task_type: str, data: str) -> Chance:
         """See `Business`."""
-        from consumers.knowledge.again import another_chance, concerns
+        from consumers.knowledge.documents.again import another_chance, concerns
 
         kind = payload_type(task_type)
         try:

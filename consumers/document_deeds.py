@@ -7,10 +7,10 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.filing import files_of
-from consumers.knowledge.lifecycle import Step, cancel_parse, delete, reparse
-from consumers.knowledge.stages import Stages
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.documents.lifecycle import Step, cancel_parse, delete, reparse
+from consumers.knowledge.documents.stages import Stages
+from consumers.knowledge.files.filing import files_of
+from consumers.knowledge.tables.knowledge import Knowledge
 from contracts.knowledge import DocumentVerb
 from contracts.payloads.maintenance import Initiator
 from pipeline import Database, Outbox, Settings

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from consumers.knowledge import graph_reading
-from consumers.knowledge.graph_reading import Seen
-from consumers.knowledge.knowledge_bases import shown_base
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.bases.knowledge_bases import shown_base
+from consumers.knowledge.graph import reading
+from consumers.knowledge.graph.reading import Seen
+from consumers.knowledge.tables.knowledge import Knowledge
 from pipeline import Database
 from pipeline.http.graphs import Edge, GraphHome, Known, Naming, Neighbourhood, Node, Statement
 
@@ -25,20 +25,20 @@ class StoredGraphs:
     async def find(self, base_id: str, contains: str, limit: int) -> Sequence[Node]:
         """See the protocol."""
         async with self._database.read() as sql:
-            found = await graph_reading.most_named(sql, base_id, limit, contains=contains)
+            found = await reading.most_named(sql, base_id, limit, contains=contains)
         return [_node(one) for one in found]
 
     async def around(self, base_id: str, entity_id: str, depth: int, limit: int) -> Neighbourhood:
         """See the protocol."""
         async with self._database.read() as sql:
-            found = await graph_reading.around(sql, base_id, [entity_id], depth, limit)
+            found = await reading.around(sql, base_id, [entity_id], depth, limit)
         edges = [Edge(one.source, one.target, one.kind, one.weight) for one in found.edges]
         return Neighbourhood([_node(one) for one in found.nodes], edges, found.cut)
 
     async def known(self, base_id: str, entity_id: str) -> Known | None:
         """See the protocol."""
         async with self._database.read() as sql:
-            found = await graph_reading.detail(sql, base_id, entity_id)
+            found = await reading.detail(sql, base_id, entity_id)
         if found is None:
             return None
         statements = [
@@ -59,7 +59,7 @@ class StoredGraphs:
             if document is None:
                 return "", ()
             base_id = document.knowledge_base_id
-            found = await graph_reading.most_named(sql, base_id, limit, knowledge_id=document_id)
+            found = await reading.most_named(sql, base_id, limit, knowledge_id=document_id)
         return base_id, [_node(one) for one in found]
 
 

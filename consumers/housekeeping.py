@@ -1,6 +1,6 @@
 """Housekeeping: every five minutes one process looks for what got stuck and puts it into order (facts 7, DESIGN 16).
 
-Whatever cannot be told is put off to the next sweep, and what moves meanwhile wins: see `consumers.knowledge.stillness`.
+Whatever cannot be told is put off to the next sweep, and what moves meanwhile wins: see `consumers.knowledge.documents.stillness`.
 Sweeping twice at once is therefore harmless; the lock only spares the work.
 """
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
-from consumers.knowledge import leftovers
-from consumers.knowledge.search import SearchStore
+from consumers.knowledge.documents import leftovers
+from consumers.knowledge.search.store import SearchStore
 from consumers.sweeping import Sweep, Swept, tell_wiki
 from contracts.identity import new_id
 from pipeline import Database, Outbox, Pipeline

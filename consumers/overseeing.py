@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from consumers.extras import KNOWLEDGE
-from consumers.knowledge import overseeing
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.timeline import Timeline, timeline
+from consumers.knowledge.progress import overseeing
+from consumers.knowledge.progress.timeline import Timeline, timeline
+from consumers.knowledge.tables.knowledge import Knowledge
 from contracts.knowledge import ParseStatus
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import ConfigurationError, CursorInvalid

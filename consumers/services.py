@@ -8,16 +8,17 @@ from typing import Final
 
 from consumers.database import newest_database, outbox_of, refuse_another
 from consumers.housekeeping import Housekeeping
-from consumers.knowledge import attachments, tasks
-from consumers.knowledge.embedders import Embedders
-from consumers.knowledge.embedding import Embedder
-from consumers.knowledge.files import FileStore
-from consumers.knowledge.filing import files_of
-from consumers.knowledge.search import SearchStore
-from consumers.knowledge.search_postgres import PostgresSearch
-from consumers.knowledge.search_sqlite import SqliteSearch
-from consumers.knowledge.sides import Side, side_of
-from consumers.knowledge.stages import KeptEmbedder, Stages
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.documents.stages import KeptEmbedder, Stages
+from consumers.knowledge.embedding.embedder import Embedder
+from consumers.knowledge.embedding.embedders import Embedders
+from consumers.knowledge.files.filing import files_of
+from consumers.knowledge.files.store import FileStore
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.search.postgres import PostgresSearch
+from consumers.knowledge.search.sides import Side, side_of
+from consumers.knowledge.search.sqlite import SqliteSearch
+from consumers.knowledge.search.store import SearchStore
 from consumers.knowledge.vision import Vision
 from consumers.settings import share
 from consumers.sources.firing import Firing

@@ -8,11 +8,13 @@ from typing import Final
 
 import structlog
 
-from consumers.knowledge import clearance, ids, leftovers, stillness
-from consumers.knowledge.leftovers import StillTask, Unsummarised
-from consumers.knowledge.search import SearchStore
-from consumers.knowledge.stillness import Still
-from consumers.knowledge.verdicts import Standing, Verdict, Why, decide, lost_task
+from consumers.knowledge import ids
+from consumers.knowledge.documents import leftovers, stillness
+from consumers.knowledge.documents.leftovers import StillTask, Unsummarised
+from consumers.knowledge.documents.stillness import Still
+from consumers.knowledge.documents.verdicts import Standing, Verdict, Why, decide, lost_task
+from consumers.knowledge.search.store import SearchStore
+from consumers.knowledge.upkeep import clearance
 from contracts.knowledge import ParseStatus
 from contracts.payloads.enrichment import SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete

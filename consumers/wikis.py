@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from consumers.knowledge import wiki_showing
-from consumers.knowledge.knowledge_bases import shown_base
-from consumers.knowledge.tables_profiles import StoredProfile
+from consumers.knowledge.bases.knowledge_bases import shown_base
+from consumers.knowledge.tables.profiles import StoredProfile
+from consumers.knowledge.wiki import showing
 from pipeline import Database
 from pipeline.http.wikis import Portrait, WikiHome, WikiPage, WikiSource, WikiText
 
@@ -18,7 +18,7 @@ class StoredWikis:
     async def bases(self, tenant_id: int | None = None) -> Sequence[WikiHome]:
         """See the protocol."""
         async with self._database.read() as sql:
-            found = await wiki_showing.wikis(sql, tenant_id)
+            found = await showing.wikis(sql, tenant_id)
         return [WikiHome(base.id, base.name, base.tenant_id, pages) for base, pages in found]
 
     async def base(self, base_id: str, tenant_id: int | None = None) -> WikiHome | None:
@@ -46,12 +46,12 @@ class StoredWikis:
     async def pages(self, base_id: str, after: str = "", limit: int | None = None) -> Sequence[WikiPage]:
         """See the protocol."""
         async with self._database.read() as sql:
-            return [_page(one) for one in await wiki_showing.pages_of(sql, base_id, after, limit)]
+            return [_page(one) for one in await showing.pages_of(sql, base_id, after, limit)]
 
     async def page(self, base_id: str, slug: str, version: int | None = None) -> WikiText | None:
         """See the protocol."""
         async with self._database.read() as sql:
-            found = await wiki_showing.shown_page(sql, base_id, slug, version)
+            found = await showing.shown_page(sql, base_id, slug, version)
         if found is None:
             return None
         sources = [WikiSource(one.knowledge_id, one.title, one.source) for one in found.sources]
@@ -61,10 +61,10 @@ class StoredWikis:
     async def about(self, document_id: str) -> Sequence[tuple[str, str, str]]:
         """See the protocol."""
         async with self._database.read() as sql:
-            return await wiki_showing.pages_about(sql, document_id)
+            return await showing.pages_about(sql, document_id)
 
 
-def _page(listed: wiki_showing.Listed) -> WikiPage:
+def _page(listed: showing.Listed) -> WikiPage:
     return WikiPage(
         slug=listed.slug,
         title=listed.title,

@@ -6,10 +6,10 @@ from rich.markup import escape
 
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
-from consumers.knowledge.answering import Answer, Passage
-from consumers.knowledge.asking import answer, look
-from consumers.knowledge.knowledge_bases import find_base, list_bases
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.answers.answering import Answer, Passage
+from consumers.knowledge.answers.asking import answer, look
+from consumers.knowledge.bases.knowledge_bases import find_base, list_bases
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from pipeline.errors import ConfigurationError
 
 

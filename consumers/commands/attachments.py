@@ -8,9 +8,9 @@ from rich.markup import escape
 
 from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
-from consumers.knowledge import attachments
-from consumers.knowledge.tables_attachments import Attachment
-from consumers.knowledge.uploading import file_name
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.documents.uploading import file_name
+from consumers.knowledge.tables.attachments import Attachment
 from pipeline.errors import ConfigurationError
 
 

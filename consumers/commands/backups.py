@@ -12,9 +12,10 @@ from consumers.commands.ask import base_named
 from consumers.commands.long_work import watched
 from consumers.commands.session import TENANT, session
 from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, err, moment, out, shown, table
-from consumers.knowledge import backing_up, recovering, tasks
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_backups import Backup
+from consumers.knowledge.backups import backing_up, recovering
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.backups import Backup
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from pipeline.errors import ConfigurationError
 
 MOST = 1_000

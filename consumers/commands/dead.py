@@ -10,7 +10,7 @@ from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, mom
 from consumers.commands.wording import SAYS, checked, plain
 from consumers.database import open_database
 from consumers.desk import by_hand
-from consumers.knowledge.overseeing import names_of
+from consumers.knowledge.progress.overseeing import names_of
 from pipeline import Database, Pipeline, Settings
 from pipeline.errors import ConfigurationError, JobNotFound
 from pipeline.http.answers import LetterRow

@@ -11,10 +11,10 @@ from consumers.commands.report import report
 from consumers.commands.session import TENANT, session
 from consumers.commands.terminal import FAILED, OK, out
 from consumers.demo import DOCUMENTS, QUESTION, TAGS
-from consumers.knowledge.asking import answer
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.tags import ensure_tags
+from consumers.knowledge.answers.asking import answer
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
+from consumers.knowledge.bases.tags import ensure_tags
 from contracts.knowledge import ParseStatus
 
 BASE: Final = "streamlane-demo"

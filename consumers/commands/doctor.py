@@ -142,7 +142,7 @@ async def _outbox(services: "Services") -> Finding:
 
 
 async def _files(services: "Services") -> Finding:
-    from consumers.knowledge.files import FileStoreError
+    from consumers.knowledge.files.store import FileStoreError
 
     store, key, said = services.files, f"doctor/{new_id()}", b"Is the store of files there?"
     try:
@@ -157,8 +157,8 @@ async def _files(services: "Services") -> Finding:
 
 
 async def _model(settings: Settings) -> Finding:
-    from consumers.knowledge.embedders import Embedders
-    from consumers.knowledge.embedding import EmbeddingError
+    from consumers.knowledge.embedding.embedder import EmbeddingError
+    from consumers.knowledge.embedding.embedders import Embedders
 
     embedders = Embedders(settings)
     embedder = embedders.default

@@ -115,7 +115,7 @@ async def delete(ids: Sequence[str], *, yes: bool, limit: float, as_json: bool) 
 
 async def _gone(database: Database, ids: Sequence[str], limit: float) -> list[str]:
     """Wait until documents are gone; return those that are there at the end, or whose removal was given up."""
-    from consumers.knowledge.fates import fates
+    from consumers.knowledge.progress.fates import fates
 
     left = list(ids)
     try:

@@ -10,12 +10,13 @@ from rich.markup import escape
 from consumers.commands.ask import base_named
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, agreed, emit, out, say, shown
-from consumers.knowledge import faq, tasks
-from consumers.knowledge.faq_asking import fitting
-from consumers.knowledge.faq_importing import Plan, Start, begin, stored_file
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables_faq import FAQEntry
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.answers.faq_asking import fitting
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.faq import storing
+from consumers.knowledge.faq.importing import Plan, Start, begin, stored_file
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.faq import FAQEntry
+from consumers.knowledge.tables.tasks import Task
 from consumers.operator import operator
 from contracts.identity import new_id
 from contracts.tasks import TASK_OPEN, TaskStatus
@@ -79,7 +80,7 @@ async def list_entries(kb_name: str, contains: str, limit: int, as_json: bool, *
     async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
-            rows = await faq.entries_of(sql, kb.id, limit=limit, contains=contains)
+            rows = await storing.entries_of(sql, kb.id, limit=limit, contains=contains)
     _list([(row, None) for row in rows], kb_name, as_json)
     return OK
 
@@ -100,7 +101,7 @@ async def delete_some(ids: Sequence[str], kb_name: str, as_json: bool, *, tenant
     async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.outbox.transaction() as sql:
-            gone = await faq.delete_entries(sql, opened.services.search, kb.id, ids)
+            gone = await storing.delete_entries(sql, opened.services.search, kb.id, ids)
     _say({"kb": kb_name, "deleted": gone}, f"{gone} deleted", as_json)
     return OK if gone == len(set(ids)) else FAILED
 

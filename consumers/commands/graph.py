@@ -7,7 +7,7 @@ from rich.markup import escape
 from consumers.commands.ask import base_named
 from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, complain, emit, out, shown, table
-from consumers.knowledge import graph_reading
+from consumers.knowledge.graph import reading
 
 
 async def list_entities(kb_name: str, contains: str, limit: int, as_json: bool, *, tenant: int) -> int:
@@ -15,7 +15,7 @@ async def list_entities(kb_name: str, contains: str, limit: int, as_json: bool, 
     async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
-            found = await graph_reading.most_named(sql, kb.id, limit, contains=contains)
+            found = await reading.most_named(sql, kb.id, limit, contains=contains)
     if as_json:
         names = ("id", "name", "kind", "mentions")
         emit({"kb": kb_name, "entities": [{name: getattr(one, name) for name in names} for one in found]})
@@ -31,13 +31,13 @@ async def show(entity: str, kb_name: str, depth: int, limit: int, as_json: bool,
     async with session(tenant=tenant) as opened:
         kb = await base_named(opened, kb_name)
         async with opened.services.database.read() as sql:
-            ident = await graph_reading.entity_id(sql, kb.id, entity)
-            known = await graph_reading.detail(sql, kb.id, ident) if ident else None
+            ident = await reading.entity_id(sql, kb.id, entity)
+            known = await reading.detail(sql, kb.id, ident) if ident else None
             if ident is None or known is None:
                 said = f"no document of {kb_name!r} names {entity!r}; `streamlane graph list` shows what they name"
                 complain(said, "not_found", as_json=as_json)
                 return FAILED
-            near = await graph_reading.around(sql, kb.id, [ident], depth, limit)
+            near = await reading.around(sql, kb.id, [ident], depth, limit)
     if as_json:
         emit(
             {

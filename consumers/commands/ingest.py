@@ -12,13 +12,13 @@ from consumers.commands.progress import Stages
 from consumers.commands.report import SKIPPED, Outcome, report
 from consumers.commands.session import TENANT, Session, session
 from consumers.commands.terminal import FAILED, OK, err
-from consumers.knowledge.documents import Registered, fail
-from consumers.knowledge.fates import Fate, fates, still_open
-from consumers.knowledge.ingesting import Taken, find_files, printable, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.wiki_lane import switch
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
+from consumers.knowledge.bases.wiki_lane import switch
+from consumers.knowledge.documents.documents import Registered, fail
+from consumers.knowledge.documents.ingesting import Taken, find_files, printable, take_in
+from consumers.knowledge.progress.fates import Fate, fates, still_open
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from contracts.knowledge import OPEN, ParseStatus, SlotKind
 from pipeline.errors import ConfigurationError, StoreUnavailable
 

@@ -161,7 +161,7 @@ async def _documents(pipeline: Pipeline, records: Sequence[JobRecord]) -> Mappin
     if not about or KNOWLEDGE.absent:
         return {}
     from consumers.database import open_database  # whichever it is: another knows none of them
-    from consumers.knowledge.fates import named_of
+    from consumers.knowledge.progress.fates import named_of
 
     async with open_database(pipeline.settings) as database, database.read() as sql:
         paths = {ident: one.path for ident, one in (await named_of(sql, list(set(about.values())))).items()}

@@ -8,13 +8,13 @@ from consumers.commands.long_work import watched
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, UNCHANGED, agreed, emit, moment, out, shown
 from consumers.desk import by_hand
-from consumers.knowledge import clearance, transfers
-from consumers.knowledge.profile_asking import ask_at_once
-from consumers.knowledge.profiling import profile_of
-from consumers.knowledge.several import MOST, StrangeDocuments, distinct
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_profiles import ProfileStatus, StoredProfile
-from consumers.knowledge.transfers import Conflict
+from consumers.knowledge.bases.profile_asking import ask_at_once
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.profiles import ProfileStatus, StoredProfile
+from consumers.knowledge.upkeep import clearance, transfers
+from consumers.knowledge.upkeep.profiling import profile_of
+from consumers.knowledge.upkeep.several import MOST, StrangeDocuments, distinct
+from consumers.knowledge.upkeep.transfers import Conflict
 from contracts.payloads.maintenance import Initiator, KnowledgeMove
 from pipeline.errors import ConfigurationError
 from pipeline.http.audit import recorded

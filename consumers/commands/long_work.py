@@ -4,8 +4,8 @@ import asyncio
 from typing import Any, Final
 
 from consumers.commands.terminal import FAILED, OK, emit, err, out, say
-from consumers.knowledge import tasks
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.tasks import Task
 from consumers.services import Services
 from contracts.tasks import TASK_OPEN, TaskStatus
 

@@ -19,11 +19,11 @@ from consumers.commands.terminal import (
     shown,
     table,
 )
-from consumers.knowledge import memory
-from consumers.knowledge.memory import Who
-from consumers.knowledge.memory_settings import MemorySettings, change_settings, settings_of
-from consumers.knowledge.remembering import Noted
-from consumers.knowledge.tables_memory import MemoryItem
+from consumers.knowledge.memory import storing
+from consumers.knowledge.memory.remembering import Noted
+from consumers.knowledge.memory.settings import MemorySettings, change_settings, settings_of
+from consumers.knowledge.memory.storing import Who
+from consumers.knowledge.tables.memory import MemoryItem
 from contracts.memory import MemoryKind
 from pipeline.errors import ConfigurationError
 
@@ -34,7 +34,7 @@ MOST: Final = 10_000
 async def list_people(as_json: bool, *, tenant: int) -> int:
     """Print the people of whom anything is known; return the exit code."""
     async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
-        found = await memory.subjects_of(sql, tenant, "", MOST)
+        found = await storing.subjects_of(sql, tenant, "", MOST)
     rows = [(row.subject_id, count, row.enabled, moment(row.last_extracted_at or 0)) for row, count in found]
     if as_json:
         keys = ("subject_id", "items", "enabled", "last_extracted_at")
@@ -49,7 +49,7 @@ async def list_people(as_json: bool, *, tenant: int) -> int:
 async def list_items(person: str, as_json: bool, *, tenant: int) -> int:
     """Print what is remembered of a person; return the exit code."""
     async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
-        found = await memory.items_of(sql, Who(tenant, person))
+        found = await storing.items_of(sql, Who(tenant, person))
     if as_json:
         emit({"subject_id": person, "items": [_described(one) for one in found]})
     elif found:
@@ -62,8 +62,8 @@ async def list_items(person: str, as_json: bool, *, tenant: int) -> int:
 async def show(person: str, as_json: bool, *, tenant: int) -> int:
     """Print who a person is; return the exit code."""
     async with session(tenant=tenant) as opened, opened.services.database.read() as sql:
-        row = await memory.subject_of(sql, Who(tenant, person))
-        count, topics = await memory.counted(sql, Who(tenant, person))
+        row = await storing.subject_of(sql, Who(tenant, person))
+        count, topics = await storing.counted(sql, Who(tenant, person))
     if row is None:
         return _nobody(person, as_json)
     if as_json:
@@ -89,11 +89,11 @@ async def add(person: str, text: str, kind: MemoryKind, topic: str, as_json: boo
     """Remember something; return the exit code."""
     noted = Noted(kind, shown(topic, 64), _sentence(text))
     async with session(tenant=tenant) as opened:
-        said = await memory.said_of(opened.services.embedder, [noted])
+        said = await storing.said_of(opened.services.embedder, [noted])
         async with opened.services.database.transaction() as sql:
             most = (await settings_of(sql, tenant)).items
-            await memory.hold(sql, Who(tenant, person))
-            made = await memory.remember(sql, Who(tenant, person), said, most)
+            await storing.hold(sql, Who(tenant, person))
+            made = await storing.remember(sql, Who(tenant, person), said, most)
     if not made:
         complain(
             f"{most} things are remembered of {person}, which is the limit", "memory_full", as_json=as_json
@@ -107,22 +107,22 @@ async def edit(person: str, item_id: str, text: str, as_json: bool, *, tenant: i
     who, sentence = Who(tenant, person), _sentence(text)
     async with session(tenant=tenant) as opened:
         async with opened.services.database.read() as sql:
-            known = await memory.item(sql, who, item_id)
+            known = await storing.item(sql, who, item_id)
         if known is None:
             return _nothing(person, item_id, as_json)
         noted = Noted(known.kind, known.topic, sentence)
-        (said,) = await memory.said_of(opened.services.embedder, [noted])
+        (said,) = await storing.said_of(opened.services.embedder, [noted])
         async with opened.services.database.transaction() as sql:
-            await memory.hold(sql, who)
-            done = await memory.edit(sql, who, item_id, said)
+            await storing.hold(sql, who)
+            done = await storing.edit(sql, who, item_id, said)
     return _nothing(person, item_id, as_json) if done is None else _told(done, as_json)
 
 
 async def delete(person: str, item_id: str, as_json: bool, *, tenant: int) -> int:
     """Delete a remembered thing; return the exit code."""
     async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
-        await memory.hold(sql, Who(tenant, person), make=False)
-        gone = await memory.delete_item(sql, Who(tenant, person), item_id)
+        await storing.hold(sql, Who(tenant, person), make=False)
+        gone = await storing.delete_item(sql, Who(tenant, person), item_id)
     if not gone:
         return _nothing(person, item_id, as_json)
     if as_json:
@@ -138,7 +138,7 @@ async def forget(person: str, as_json: bool, *, yes: bool, tenant: int) -> int:
         complain(UNCHANGED, "declined", as_json=as_json)
         return FAILED
     async with session(tenant=tenant) as opened, opened.services.database.transaction() as sql:
-        count = await memory.forget(sql, Who(tenant, person))
+        count = await storing.forget(sql, Who(tenant, person))
     if as_json:
         emit({"subject_id": person, "forgotten": count})
     else:
@@ -152,7 +152,7 @@ async def switch(person: str | None, as_json: bool, *, on: bool, tenant: int) ->
         if person is None:
             await change_settings(sql, tenant, {"enabled": on})
         else:
-            await memory.switch(sql, Who(tenant, person), on=on)
+            await storing.switch(sql, Who(tenant, person), on=on)
     state = "on" if on else "off"
     if as_json:
         emit({"subject_id": person, "enabled": on})

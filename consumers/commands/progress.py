@@ -10,7 +10,7 @@ from typing import Final, Self
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from consumers.commands.terminal import err
-from consumers.knowledge.fates import headway
+from consumers.knowledge.progress.fates import headway
 from contracts.knowledge import SlotKind
 from pipeline import Database
 from pipeline.errors import StreamlaneError

@@ -9,8 +9,8 @@ from typing import Any, Final
 from rich.markup import escape
 
 from consumers.commands.terminal import emit, out, shown
-from consumers.knowledge.documents import Entry
-from consumers.knowledge.fates import Fate
+from consumers.knowledge.documents.documents import Entry
+from consumers.knowledge.progress.fates import Fate
 from contracts.knowledge import OPEN, ParseStatus, SpanCode
 
 FEW: Final = 3

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.knowledge.tenants import is_alive
+from consumers.knowledge.bases.tenants import is_alive
 from consumers.services import Services, open_services
 from contracts.payloads import AWAITING_HANDLER
 from pipeline import Pipeline

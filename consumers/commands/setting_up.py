@@ -10,10 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.commands.ask import base_named
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import OK, emit, moment, out, shown, table
-from consumers.knowledge import knowledge_bases, switching
-from consumers.knowledge.settings import KnowledgeBaseSettings, checked
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tags import set_tags, tags_of
+from consumers.knowledge.bases import knowledge_bases
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings, checked
+from consumers.knowledge.bases.tags import set_tags, tags_of
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.upkeep import switching
 from consumers.operator import deed
 from pipeline.errors import ConfigurationError
 from pipeline.http.audit import written_down

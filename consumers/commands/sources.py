@@ -25,8 +25,8 @@ from consumers.commands.terminal import (
     table,
 )
 from consumers.desk import by_hand
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables_sources import DataSource, SyncLog
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.tables.sources import DataSource, SyncLog
 from consumers.sources import items, registry, runs
 from consumers.sources.connector import Kind
 from consumers.sources.kinds import check_change, kind_of, kinds

@@ -8,8 +8,10 @@ from consumers.commands.ask import base_named
 from consumers.commands.long_work import watched
 from consumers.commands.session import session
 from consumers.commands.terminal import out, shown
-from consumers.knowledge import curating, reembedding, tasks
-from consumers.knowledge.embedding import ModelUnavailable
+from consumers.knowledge.embedding.embedder import ModelUnavailable
+from consumers.knowledge.graph import curating
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.upkeep import reembedding
 from pipeline.errors import ConfigurationError
 
 

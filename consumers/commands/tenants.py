@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from consumers.commands.terminal import FAILED, OK, agreed, complain, emit, moment, out, table
 from consumers.database import open_database, outbox_of, refuse_another
-from consumers.knowledge import tenancy
+from consumers.knowledge.bases import tenancy
 from consumers.operator import deed, operator
 from contracts.payloads.maintenance import Initiator
 from pipeline import Outbox, Pipeline

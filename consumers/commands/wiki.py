@@ -11,8 +11,8 @@ from rich.markup import escape
 from consumers.commands.ask import base_named
 from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
-from consumers.knowledge.wiki_lane import switch
-from consumers.knowledge.wiki_showing import MADE_BY, exported, pages_of, shown_page
+from consumers.knowledge.bases.wiki_lane import switch
+from consumers.knowledge.wiki.showing import MADE_BY, exported, pages_of, shown_page
 from pipeline.errors import ConfigurationError
 
 NONE: Final = "no pages yet: `streamlane wiki on` lets a base write them"

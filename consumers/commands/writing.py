@@ -5,10 +5,10 @@ from sqlalchemy import select
 
 from consumers.commands.session import session
 from consumers.commands.terminal import FAILED, OK, emit, out
-from consumers.knowledge import manual
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.tables_data import TableSummary
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents import manual
+from consumers.knowledge.tables.data import TableSummary
+from consumers.knowledge.tables.knowledge import Knowledge
 from pipeline.errors import ConfigurationError
 
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import attachments
-from consumers.knowledge.attachments import Piece
-from consumers.knowledge.chunking import TooManyChunks, split
-from consumers.knowledge.files import FileMissing
-from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
-from consumers.knowledge.parsed import NO_TEXT, ExtractedImage, Limits, UnreadableDocument
-from consumers.knowledge.parsing import parse
-from consumers.knowledge.tables_attachments import Attachment
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.answers.attachments import Piece
+from consumers.knowledge.files.store import FileMissing
+from consumers.knowledge.reading.chunking import TooManyChunks, split
+from consumers.knowledge.reading.ocr import UnreadablePicture, read_words, why_unread
+from consumers.knowledge.reading.parsed import NO_TEXT, ExtractedImage, Limits, UnreadableDocument
+from consumers.knowledge.reading.parsing import parse
+from consumers.knowledge.tables.attachments import Attachment
 from consumers.services import Services
 from contracts.payloads.documents import TemporaryDocumentProcess
 from pipeline import Context, DeadLetter, Skip, on

@@ -10,11 +10,12 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import backing_up, recovering, tasks
-from consumers.knowledge.archive import ArchiveRefused
-from consumers.knowledge.files import FileMissing
-from consumers.knowledge.restoring import Goal, choose
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.backups import backing_up, recovering
+from consumers.knowledge.backups.archive import ArchiveRefused
+from consumers.knowledge.backups.restoring import Goal, choose
+from consumers.knowledge.files.store import FileMissing
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.tasks import Task
 from consumers.services import Services
 from contracts.payloads.knowledge import StoreBackup, StoreRestore
 from contracts.tasks import TASK_OPEN, TaskStatus

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import clearance, tasks
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.upkeep import clearance
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.tasks import TaskStatus

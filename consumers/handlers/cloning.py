@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import lifecycle, tasks, transfers
-from consumers.knowledge.carrying import copy_document, copy_files
-from consumers.knowledge.carrying_answers import copy_answers, difference_of_answers, remove_answers
-from consumers.knowledge.removal import remove
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.transfers import Conflict, Difference, NoKnowledgeBase
+from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.documents.removal import remove
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.upkeep import transfers
+from consumers.knowledge.upkeep.carrying import copy_document, copy_files
+from consumers.knowledge.upkeep.carrying_answers import copy_answers, difference_of_answers, remove_answers
+from consumers.knowledge.upkeep.transfers import Conflict, Difference, NoKnowledgeBase
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeBaseClone
 from contracts.tasks import TaskStatus

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import curating, tasks
-from consumers.knowledge.aliases import Group, groups, pairs
-from consumers.knowledge.store_work import lives
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.graph import curating
+from consumers.knowledge.graph.aliases import Group, groups, pairs
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.long_work.store_work import lives
+from consumers.knowledge.tables.tasks import Task
 from consumers.services import Services
 from contracts.payloads.knowledge import StoreCurate
 from contracts.tasks import TASK_OPEN, TaskStatus

@@ -8,16 +8,20 @@ from typing import Any, Final, NoReturn
 from pydantic import TypeAdapter
 
 from consumers.handlers.phrases import PHRASES
+from consumers.knowledge.bases.pending import switched_off
+from consumers.knowledge.bases.tenants import is_alive
 from consumers.knowledge.bounds import embedded
-from consumers.knowledge.chunking import MAX_CHUNKS, TextChunk, TooManyChunks, split
-from consumers.knowledge.contents import Parsed, Passage, Picture, store_parsed
-from consumers.knowledge.documents import begin_processing, fail
-from consumers.knowledge.embedding import Embedder, ModelUnavailable, TextRefused
-from consumers.knowledge.encodings import clean
-from consumers.knowledge.fetching import fetch_original
-from consumers.knowledge.files import FileMissing, file_key
-from consumers.knowledge.languages import detect
-from consumers.knowledge.parsed import (
+from consumers.knowledge.documents.contents import Parsed, Passage, Picture, store_parsed
+from consumers.knowledge.documents.documents import begin_processing, fail
+from consumers.knowledge.documents.fetching import fetch_original
+from consumers.knowledge.documents.stages import stays
+from consumers.knowledge.embedding.embedder import Embedder, ModelUnavailable, TextRefused
+from consumers.knowledge.files.store import FileMissing, file_key
+from consumers.knowledge.progress.spans import Attempt
+from consumers.knowledge.reading.chunking import MAX_CHUNKS, TextChunk, TooManyChunks, split
+from consumers.knowledge.reading.encodings import clean
+from consumers.knowledge.reading.languages import detect
+from consumers.knowledge.reading.parsed import (
     NO_TEXT,
     ONLY_PICTURES,
     ExtractedImage,
@@ -25,13 +29,9 @@ from consumers.knowledge.parsed import (
     ParsedDocument,
     UnreadableDocument,
 )
-from consumers.knowledge.parsing import parse
-from consumers.knowledge.passages import GAP, PASSAGES, Passages, first_line
-from consumers.knowledge.pending import switched_off
-from consumers.knowledge.sides import hold
-from consumers.knowledge.spans import Attempt
-from consumers.knowledge.stages import stays
-from consumers.knowledge.tenants import is_alive
+from consumers.knowledge.reading.parsing import parse
+from consumers.knowledge.reading.passages import GAP, PASSAGES, Passages, first_line
+from consumers.knowledge.search.sides import hold
 from consumers.outbound import OutboundError
 from consumers.services import Services
 from contracts.knowledge import SlotKind, Stage

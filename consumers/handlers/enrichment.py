@@ -10,11 +10,12 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.captioning import caption
-from consumers.knowledge.chunking import split
-from consumers.knowledge.contents import Passage, Reading, chunks_by_id, chunks_of, store_picture
-from consumers.knowledge.documents import document
-from consumers.knowledge.enrichments import (
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
+from consumers.knowledge.bases.tags import Pick, store_tags, tags_of
+from consumers.knowledge.documents.captioning import caption
+from consumers.knowledge.documents.contents import Passage, Reading, chunks_by_id, chunks_of, store_picture
+from consumers.knowledge.documents.documents import document
+from consumers.knowledge.documents.enrichments import (
     Asked,
     Summary,
     begin_summary,
@@ -22,18 +23,17 @@ from consumers.knowledge.enrichments import (
     store_questions,
     store_summary,
 )
-from consumers.knowledge.extraction import extract_graph
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread
-from consumers.knowledge.questioning import Source, generate_questions
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.sides import Side, hold, hold_place
-from consumers.knowledge.slots import finish_slot
-from consumers.knowledge.spans import Attempt
-from consumers.knowledge.summarising import TooLittleText, first_words, summarise
-from consumers.knowledge.tables import Chunk, KnowledgeBase
-from consumers.knowledge.tagging import SURE, Tag, match_tags
-from consumers.knowledge.tags import Pick, store_tags, tags_of
+from consumers.knowledge.documents.slots import finish_slot
+from consumers.knowledge.embedding.summarising import TooLittleText, first_words, summarise
+from consumers.knowledge.embedding.tagging import SURE, Tag, match_tags
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import extract_graph
+from consumers.knowledge.language.questioning import Source, generate_questions
+from consumers.knowledge.progress.spans import Attempt
+from consumers.knowledge.reading.chunking import split
+from consumers.knowledge.reading.ocr import UnreadablePicture, read_words, why_unread
+from consumers.knowledge.search.sides import Side, hold, hold_place
+from consumers.knowledge.tables.knowledge import Chunk, KnowledgeBase
 from consumers.services import Services
 from contracts.knowledge import EXTRACTIVE, ImageStatus, Stage
 from contracts.payloads.documents import DocumentPayload, ImageMultimodal

@@ -8,13 +8,14 @@ from typing import Any, Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import faq, tasks
-from consumers.knowledge.embedding import ModelUnavailable, TextRefused
-from consumers.knowledge.faq_reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
-from consumers.knowledge.files import FileMissing, file_key
-from consumers.knowledge.knowledge_bases import keep_base
-from consumers.knowledge.sides import AGAIN_S, hold
-from consumers.knowledge.tables_faq import FAQEntry
+from consumers.knowledge.bases.knowledge_bases import keep_base
+from consumers.knowledge.embedding.embedder import ModelUnavailable, TextRefused
+from consumers.knowledge.faq import storing
+from consumers.knowledge.faq.reading import Fault, UnreadableTable, Written, faults_csv, read_table, sift
+from consumers.knowledge.files.store import FileMissing, file_key
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.search.sides import AGAIN_S, hold
+from consumers.knowledge.tables.faq import FAQEntry
 from consumers.services import Services
 from contracts.payloads.maintenance import FAQImport
 from contracts.tasks import TASK_OPEN, TaskStatus
@@ -114,14 +115,16 @@ async def _write(
     done: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write some entries, or only count them, and move the task on with them. Raises _Ended, _Refused."""
-    services, place = ctx.services, faq.Place(job.tenant_id, job.kb_id, job.task_id)
+    services, place = ctx.services, storing.Place(job.tenant_id, job.kb_id, job.task_id)
     async with services.database.read() as session:
-        known = await faq.known_entries(session, [faq.entry_id(job.kb_id, one.question) for one in some])
+        known = await storing.known_entries(
+            session, [storing.entry_id(job.kb_id, one.question) for one in some]
+        )
     vectors, side = {}, None
     if not job.dry_run:  # before the transaction: nobody waits for the encoder
         try:
             side = await services.side(job.kb_id)
-            vectors = await faq.embed_forms(side.embedder, [_now(job, known, one) for one in some])
+            vectors = await storing.embed_forms(side.embedder, [_now(job, known, one) for one in some])
         except (ModelUnavailable, TextRefused) as problem:
             raise _Refused(str(problem)) from problem
     async with services.outbox.transaction(ctx.job) as session:
@@ -132,8 +135,8 @@ async def _write(
             if job.mode == "append" and await _changed(session, job, some, known):
                 raise Snooze(AGAIN_S, "somebody changed an entry that it is about to merge")
             entries = [_now(job, known, one) for one in some]
-            await faq.write_entries(session, services.search, place, entries, vectors, side)
-        met = sum(faq.entry_id(job.kb_id, one.question) in known for one in some)
+            await storing.write_entries(session, services.search, place, entries, vectors, side)
+        met = sum(storing.entry_id(job.kb_id, one.question) in known for one in some)
         told = {
             **done,
             "written": int(done["written"]) + len(some),
@@ -156,7 +159,7 @@ async def _write(
 async def _changed(
     session: AsyncSession, job: FAQImport, some: Sequence[Written], known: Mapping[str, FAQEntry]
 ) -> bool:
-    now = await faq.known_entries(session, [faq.entry_id(job.kb_id, one.question) for one in some])
+    now = await storing.known_entries(session, [storing.entry_id(job.kb_id, one.question) for one in some])
     stamps = ({ident: row.updated_at for ident, row in rows.items()} for rows in (now, known))
     return next(stamps) != next(stamps)
 
@@ -164,7 +167,7 @@ async def _changed(
 def _now(job: FAQImport, known: Mapping[str, Any], one: Written) -> Written:
     if job.mode == "replace":
         return one
-    return faq.merged(known.get(faq.entry_id(job.kb_id, one.question)), one)
+    return storing.merged(known.get(storing.entry_id(job.kb_id, one.question)), one)
 
 
 async def _replace(job: FAQImport, services: Services) -> int:
@@ -172,8 +175,8 @@ async def _replace(job: FAQImport, services: Services) -> int:
     removed = 0
     while True:
         async with services.outbox.transaction() as session:
-            old = await faq.left_over(session, job.kb_id, job.task_id, AT_ONCE)
-            removed += await faq.delete_entries(session, services.search, job.kb_id, old)
+            old = await storing.left_over(session, job.kb_id, job.task_id, AT_ONCE)
+            removed += await storing.delete_entries(session, services.search, job.kb_id, old)
         if not old:
             return removed
 

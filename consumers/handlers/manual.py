@@ -4,11 +4,11 @@ from typing import Final
 
 from consumers.handlers.documents import process_document
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge.documents import ProcessOptions, document, fail
-from consumers.knowledge.files import file_key
-from consumers.knowledge.manual import NAME
-from consumers.knowledge.stages import stays
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.documents.documents import ProcessOptions, document, fail
+from consumers.knowledge.documents.manual import NAME
+from consumers.knowledge.documents.stages import stays
+from consumers.knowledge.files.store import file_key
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.services import Services
 from contracts.payloads.documents import DocumentProcess, ManualProcess
 from pipeline import Context, DeadLetter, on

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from consumers.knowledge import memory_turns
-from consumers.knowledge.memory import Who, items_of, said_of
-from consumers.knowledge.memory_reading import Segment, segments
-from consumers.knowledge.memory_turns import Run
-from consumers.knowledge.remembering import ExtractiveReader, MemoryReader
+from consumers.knowledge.memory import turns
+from consumers.knowledge.memory.reading import Segment, segments
+from consumers.knowledge.memory.remembering import ExtractiveReader, MemoryReader
+from consumers.knowledge.memory.storing import Who, items_of, said_of
+from consumers.knowledge.memory.turns import Run
 from consumers.lasting import detached
 from consumers.services import Services
 from contracts.payloads.memory import MemoryExtract
@@ -22,13 +22,13 @@ async def extract_memory(job: MemoryExtract, ctx: Context[Services]) -> None:
     """
     services, who = ctx.services, Who(job.tenant_id, job.subject_id)
     async with services.outbox.transaction(ctx.job) as session:
-        run = await memory_turns.begin(session, who, ctx.id)
+        run = await turns.begin(session, who, ctx.id)
     if run is None:
         ctx.log.info("nothing to do")
         return
     try:
         async with services.database.read() as session:
-            lines = await memory_turns.unread(session, run)
+            lines = await turns.unread(session, run)
         stretches, left = segments(lines, run.cursor)
         for done, stretch in enumerate(stretches):
             await ctx.progress(done, len(stretches), "stretches")
@@ -36,7 +36,7 @@ async def extract_memory(job: MemoryExtract, ctx: Context[Services]) -> None:
                 ctx.log.info("given up", reason="the slot was lost, or memory switched off")
                 return
         async with services.outbox.transaction(ctx.job) as session:
-            follows = await memory_turns.finish(session, run, job, left=left)
+            follows = await turns.finish(session, run, job, left=left)
     except BaseException:  # a cancel, too: nobody else would free the slot for ten minutes
         await detached(_release(ctx, run))
         raise
@@ -45,26 +45,24 @@ async def extract_memory(job: MemoryExtract, ctx: Context[Services]) -> None:
 
 async def _release(ctx: Context[Services], run: Run) -> None:
     async with ctx.services.outbox.transaction(ctx.job) as session:
-        await memory_turns.release(session, run.who, ctx.id, run.sessions)
+        await turns.release(session, run.who, ctx.id, run.sessions)
 
 
 async def _read(ctx: Context[Services], run: Run, stretch: Segment) -> bool:
     services = ctx.services
     async with services.database.read() as session:
-        context = await memory_turns.before(session, run.who, stretch)
+        context = await turns.before(session, run.who, stretch)
         known = [one.text for one in await items_of(session, run.who, limit=run.settings.items)]
     noted = await READER.read(replace(stretch, context=context), known)
     said = await said_of(services.embedder, noted, method=READER.method, session_id=stretch.session_id)
     async with services.outbox.transaction(ctx.job) as session:
-        return await memory_turns.store_read(session, run, stretch, said)
+        return await turns.store_read(session, run, stretch, said)
 
 
 async def memory_lost(job: MemoryExtract, letter: DeadLetter, services: Services) -> None:
     """The final-failure hook: the next turn asks for another run."""
     async with services.outbox.transaction() as session:
-        await memory_turns.release(
-            session, Who(job.tenant_id, job.subject_id), letter.job_id, [job.session_id]
-        )
+        await turns.release(session, Who(job.tenant_id, job.subject_id), letter.job_id, [job.session_id])
 
 
 HANDLERS: Final = (on(MemoryExtract, extract_memory, on_archived=memory_lost),)

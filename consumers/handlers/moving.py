@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import tasks, transfers
-from consumers.knowledge.carrying import move_document, move_to_parse
-from consumers.knowledge.transfers import Conflict, NoKnowledgeBase
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.upkeep import transfers
+from consumers.knowledge.upkeep.carrying import move_document, move_to_parse
+from consumers.knowledge.upkeep.transfers import Conflict, NoKnowledgeBase
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeMove
 from contracts.tasks import TaskStatus

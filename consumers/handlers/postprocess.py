@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from consumers.handlers.documents import fail_document
 from consumers.knowledge import ids
+from consumers.knowledge.bases.pending import switched_off
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
 from consumers.knowledge.bounds import graphed
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.documents import document
-from consumers.knowledge.pending import switched_off
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.slots import Child, begin_finalizing
-from consumers.knowledge.tables import Chunk, KnowledgeBase
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.documents.documents import document
+from consumers.knowledge.documents.slots import Child, begin_finalizing
+from consumers.knowledge.tables.knowledge import Chunk, KnowledgeBase
 from consumers.services import Services
 from contracts.knowledge import ChunkKind, SlotKind
 from contracts.payloads.documents import KnowledgePostProcess

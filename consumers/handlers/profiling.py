@@ -3,8 +3,11 @@
 from typing import Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge.pending import base_lives
-from consumers.knowledge.profiling import (
+from consumers.knowledge.bases.pending import base_lives
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.profiles import ProfileStatus
+from consumers.knowledge.upkeep.profiling import (
     LONGEST_ERROR,
     ExtractiveWriter,
     ProfileWriter,
@@ -14,9 +17,6 @@ from consumers.knowledge.profiling import (
     store_empty,
     store_written,
 )
-from consumers.knowledge.settings import KnowledgeBaseSettings
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_profiles import ProfileStatus
 from consumers.services import Services
 from contracts.payloads.enrichment import KnowledgeBaseProfile
 from pipeline import Context, DeadLetter, on

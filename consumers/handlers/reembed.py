@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import reembedding, tasks
-from consumers.knowledge.embedding import Embedder, ModelUnavailable, TextRefused, Vectors
-from consumers.knowledge.embedding_endpoint import EndpointAway, EndpointBusy
-from consumers.knowledge.search import Lacking
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.embedding.embedder import Embedder, ModelUnavailable, TextRefused, Vectors
+from consumers.knowledge.embedding.endpoint import EndpointAway, EndpointBusy
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.search.store import Lacking
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.tasks import Task
+from consumers.knowledge.upkeep import reembedding
 from consumers.services import Services
 from contracts.payloads.knowledge import StoreReembed
 from contracts.tasks import TASK_OPEN, TaskStatus

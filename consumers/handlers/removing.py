@@ -3,9 +3,9 @@
 from typing import Final
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import tasks
-from consumers.knowledge.lifecycle import DELETE_GIVEN_UP, fail_delete
-from consumers.knowledge.removal import remove
+from consumers.knowledge.documents.lifecycle import DELETE_GIVEN_UP, fail_delete
+from consumers.knowledge.documents.removal import remove
+from consumers.knowledge.long_work import tasks
 from consumers.services import Services
 from contracts.payloads.maintenance import KnowledgeListDelete
 from contracts.tasks import TaskStatus

@@ -7,10 +7,11 @@ from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import lifecycle, tasks
-from consumers.knowledge.lifecycle import Step
-from consumers.knowledge.several import ProcessConfig
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.documents.lifecycle import Step
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.upkeep.several import ProcessConfig
 from consumers.services import Services
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.payloads.maintenance import KnowledgeListReparse

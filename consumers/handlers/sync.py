@@ -8,10 +8,10 @@ from typing import Final
 from sqlalchemy import delete, select, update
 
 from consumers.handlers.phrases import PHRASES
-from consumers.knowledge import lifecycle
-from consumers.knowledge.knowledge_bases import keep_base
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.bases.knowledge_bases import keep_base
+from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.tables.knowledge import Knowledge
+from consumers.knowledge.tables.sources import DataSource
 from consumers.outbound import OutboundError, StatusRefused
 from consumers.services import Services
 from consumers.sources import items, runs

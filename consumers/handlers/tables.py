@@ -6,13 +6,13 @@ from typing import Final
 from sqlalchemy import delete, select
 
 from consumers.knowledge import ids
-from consumers.knowledge.files import FileMissing
-from consumers.knowledge.search import EntryKind, IndexEntry
-from consumers.knowledge.sheet_words import described
-from consumers.knowledge.sheets import Sheet, UnreadableSheet, read_sheets
-from consumers.knowledge.sides import hold_place
-from consumers.knowledge.tables import Knowledge, table_of
-from consumers.knowledge.tables_data import TableSummary
+from consumers.knowledge.files.store import FileMissing
+from consumers.knowledge.reading.sheet_words import described
+from consumers.knowledge.reading.sheets import Sheet, UnreadableSheet, read_sheets
+from consumers.knowledge.search.sides import hold_place
+from consumers.knowledge.search.store import EntryKind, IndexEntry
+from consumers.knowledge.tables.data import TableSummary
+from consumers.knowledge.tables.knowledge import Knowledge, table_of
 from consumers.services import Services
 from contracts.knowledge import EXTRACTIVE, KEEPS_RESULTS
 from contracts.payloads.enrichment import DataTableSummary

@@ -6,16 +6,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from consumers.knowledge import ids
-from consumers.knowledge.pending import base_lives
-from consumers.knowledge.settings import KnowledgeBaseSettings, WikiLimits
-from consumers.knowledge.slots import finish_slot
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tenants import is_alive
-from consumers.knowledge.wiki_batch import Batch, wake
-from consumers.knowledge.wiki_finalizing import Ending
-from consumers.knowledge.wiki_lane import STALE_S, WRITE, finalize_lane, ingest_lane, trigger
-from consumers.knowledge.wiki_mapping import collapse
-from consumers.knowledge.wiki_writing import ExtractiveWriter, Writer
+from consumers.knowledge.bases.pending import base_lives
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings, WikiLimits
+from consumers.knowledge.bases.tenants import is_alive
+from consumers.knowledge.bases.wiki_lane import STALE_S, WRITE, finalize_lane, ingest_lane, trigger
+from consumers.knowledge.documents.slots import finish_slot
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.wiki.batch import Batch, wake
+from consumers.knowledge.wiki.finalizing import Ending
+from consumers.knowledge.wiki.mapping import collapse
+from consumers.knowledge.wiki.writing import ExtractiveWriter, Writer
 from consumers.lasting import detached
 from consumers.services import Services
 from contracts.identity import derive_id, new_id

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from consumers.http.callers import NAME, PREFIX, Ident, Reader, base_of, printable, services_of
-from consumers.knowledge.answering import Citation, Passage
-from consumers.knowledge.asking import MAX_QUERY_CHARS, answer, look
-from consumers.knowledge.attachments import Waited, await_ready
+from consumers.knowledge.answers.answering import Citation, Passage
+from consumers.knowledge.answers.asking import MAX_QUERY_CHARS, answer, look
+from consumers.knowledge.answers.attachments import Waited, await_ready
 from pipeline.http.errors import Problem, documented
 
 router = APIRouter(

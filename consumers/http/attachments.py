@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from consumers.http.callers import PREFIX, AskedTenant, Ident, Reader, services_of, tenant_of, writer
 from consumers.http.receiving import received
-from consumers.knowledge import attachments
-from consumers.knowledge.files import FileStoreError, FileStoreFull
-from consumers.knowledge.tables_attachments import Attachment
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.files.store import FileStoreError, FileStoreFull
+from consumers.knowledge.tables.attachments import Attachment
 from contracts.attachments import AttachmentStatus
 from pipeline.http.audit import recorded
 from pipeline.http.bodies import LONGEST_BODY, allow

@@ -14,9 +14,9 @@ from consumers.http.documents import BINARY, Original
 from consumers.http.knowledge_bases import Name
 from consumers.http.receiving import received
 from consumers.http.tasks import Started, delivery_of
-from consumers.knowledge import backing_up, recovering
-from consumers.knowledge.files import FileStoreError, FileStoreFull
-from consumers.knowledge.tables_backups import Backup
+from consumers.knowledge.backups import backing_up, recovering
+from consumers.knowledge.files.store import FileStoreError, FileStoreFull
+from consumers.knowledge.tables.backups import Backup
 from consumers.services import Services
 from contracts.identity import new_id
 from pipeline.http.audit import recorded

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request
 
-from consumers.knowledge.knowledge_bases import shown_base
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.bases.knowledge_bases import shown_base
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.services import Services
 from pipeline.http.auth import needs
 from pipeline.http.errors import Problem

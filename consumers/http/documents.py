@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.types import Receive, Scope, Send
 
 from consumers.http.callers import PREFIX, Ident, Reader, services_of
-from consumers.knowledge.contents import chunks_from
-from consumers.knowledge.files import FileMissing, FileStore, FileStoreError
-from consumers.knowledge.passages import PASSAGES
-from consumers.knowledge.tables import Knowledge, Question
+from consumers.knowledge.documents.contents import chunks_from
+from consumers.knowledge.files.store import FileMissing, FileStore, FileStoreError
+from consumers.knowledge.reading.passages import PASSAGES
+from consumers.knowledge.tables.knowledge import Knowledge, Question
 from contracts.knowledge import ChunkKind
 from pipeline.errors import CursorInvalid
 from pipeline.http.admin import PageSize, ShortCursor, page_of

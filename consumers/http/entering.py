@@ -11,16 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.http.callers import PREFIX, Ident, base_of, printable, services_of, writer
 from consumers.http.receiving import received
 from consumers.http.tasks import delivery_of
-from consumers.knowledge.documents import Entry
-from consumers.knowledge.files import FileStoreError, FileStoreFull
-from consumers.knowledge.passages import Passages
-from consumers.knowledge.uploading import (
+from consumers.knowledge.documents.documents import Entry
+from consumers.knowledge.documents.uploading import (
     Entered,
     KnowledgeBaseGone,
     take_in_address,
     take_in_passages,
     take_in_uploads,
 )
+from consumers.knowledge.files.store import FileStoreError, FileStoreFull
+from consumers.knowledge.reading.passages import Passages
 from consumers.outbound import MAX_ADDRESS, AddressRefused
 from consumers.services import Services
 from contracts.knowledge import ParseStatus

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of, writer
-from consumers.knowledge import faq, faq_asking
-from consumers.knowledge.faq_reading import (
+from consumers.knowledge.answers import faq_asking
+from consumers.knowledge.faq import storing
+from consumers.knowledge.faq.reading import (
     LONGEST_ANSWER,
     LONGEST_QUESTION,
     MOST_ANSWERS,
@@ -16,7 +17,7 @@ from consumers.knowledge.faq_reading import (
     Written,
     check,
 )
-from consumers.knowledge.tables_faq import FAQEntry
+from consumers.knowledge.tables.faq import FAQEntry
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call
@@ -112,7 +113,7 @@ async def entries(
     services, size = services_of(request), page_of(page_size)
     kb = await base_of(services, who, id)
     async with services.database.read() as sql:
-        found = await faq.entries_of(sql, kb.id, cursor, size + 1, contains)
+        found = await storing.entries_of(sql, kb.id, cursor, size + 1, contains)
     shown = [_shown(row) for row in found[:size]]
     more = len(found) > size
     return Entries(entries=shown, page_size=size, has_more=more, next_cursor=shown[-1].id if more else None)
@@ -130,7 +131,7 @@ async def one_entry(request: Request, who: Reader, id: Ident, entry_id: EntryId)
     services = services_of(request)
     kb = await base_of(services, who, id)
     async with services.database.read() as sql:
-        found = await faq.entry(sql, kb.id, entry_id)
+        found = await storing.entry(sql, kb.id, entry_id)
     if found is None:
         raise _unknown(entry_id)
     return _shown(found)
@@ -155,7 +156,7 @@ async def delete_entries(request: Request, who: Writer, id: Ident, chosen: Chose
     kb = await base_of(services, who, id)
     async with recorded(Call.of(request, who), "knowledge.faq_deleted", ("knowledge_base", id)) as noted:
         async with services.outbox.transaction() as sql:
-            gone = await faq.delete_entries(sql, services.search, kb.id, chosen.ids)
+            gone = await storing.delete_entries(sql, services.search, kb.id, chosen.ids)
         noted.details["deleted"] = str(gone)
     return Deleted(deleted=gone)
 
@@ -177,7 +178,7 @@ async def _write(
     written = check(said.model_dump())
     if not isinstance(written, Written):
         raise Problem(400, f"this entry cannot be taken: {written}", "invalid_entry")
-    ident = faq.entry_id(kb.id, written.question)
+    ident = storing.entry_id(kb.id, written.question)
     async with recorded(Call.of(request, who), "knowledge.faq_changed", ("faq_entry", entry_id or ident)):
         try:
             row = await faq_asking.write_one(services, kb, written, replaces=entry_id)

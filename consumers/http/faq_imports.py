@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of, writer
 from consumers.http.receiving import received
 from consumers.http.tasks import delivery_of
-from consumers.knowledge import faq_importing, tasks
-from consumers.knowledge.faq_importing import Plan, Source, Start
-from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.faq import importing
+from consumers.knowledge.faq.importing import Plan, Source, Start
+from consumers.knowledge.files.store import FileMissing, FileStoreError, FileStoreFull
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.tasks import Task
 from contracts.identity import new_id
 from contracts.tasks import TaskStatus
 from pipeline.http.answers_knowledge import Delivery
@@ -95,7 +96,7 @@ async def start_import(request: Request, who: Writer, id: Ident, wanted: Import)
     task_id = wanted.task_id or new_id()
     plan = Plan(task_id=task_id, mode=wanted.mode, dry_run=wanted.dry_run, user=who.id, role=who.role)
     files = services_of(request).files
-    return await _start(request, who, id, plan, lambda: faq_importing.stored(files, task_id, wanted.entries))
+    return await _start(request, who, id, plan, lambda: importing.stored(files, task_id, wanted.entries))
 
 
 @router.post(f"{BASE}/import/file", status_code=202, responses=documented(400, 415, 507), openapi_extra=FORM)
@@ -123,7 +124,7 @@ async def start_import_of_file(
                 who,
                 id,
                 plan,
-                lambda: faq_importing.stored_file(services.files, named, sent.path, sent.name),
+                lambda: importing.stored_file(services.files, named, sent.path, sent.name),
             )
     except FileStoreFull as error:
         raise Problem(507, str(error), "file_store_full") from None
@@ -138,7 +139,7 @@ async def _start(
     call, about = Call.of(request, who), {"kb_id": kb_id}
     async with recorded(call, "knowledge.faq_imported", ("task", plan.task_id), **about):
         kb = await base_of(services, who, kb_id)
-        started, sql = await faq_importing.begin(services.outbox, services.files, kb, plan, await source())
+        started, sql = await importing.begin(services.outbox, services.files, kb, plan, await source())
         if started is Start.BUSY:
             raise Problem(400, "another import of this base is running: wait, or cancel it", "import_running")
         if started is Start.FOREIGN:

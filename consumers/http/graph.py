@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import AfterValidator, BaseModel
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, printable, services_of
-from consumers.knowledge import graph_reading
-from consumers.knowledge.graph_reading import DEEPEST, MOST_NODES
+from consumers.knowledge.graph import reading
+from consumers.knowledge.graph.reading import DEEPEST, MOST_NODES
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.errors import Problem, documented
 from pipeline.inspector import PAGE
@@ -111,13 +111,13 @@ async def neighbourhood(
     kb = await base_of(services, who, id)
     async with services.database.read() as sql:
         if entity:
-            found = await graph_reading.entity_id(sql, kb.id, entity)
+            found = await reading.entity_id(sql, kb.id, entity)
             starts = [found] if found else []
             if not starts:
                 raise _unknown(entity)
         else:
-            starts = [one.id for one in await graph_reading.most_named(sql, kb.id, STARTS)]
-        near = await graph_reading.around(sql, kb.id, starts, depth, limit)
+            starts = [one.id for one in await reading.most_named(sql, kb.id, STARTS)]
+        near = await reading.around(sql, kb.id, starts, depth, limit)
     return NearbyGraph(
         nodes=[EntityNode(**asdict(one)) for one in near.nodes],
         edges=[GraphEdge(**asdict(one)) for one in near.edges],
@@ -138,7 +138,7 @@ async def entities(
     services, size = services_of(request), page_of(page_size)
     kb = await base_of(services, who, id)
     async with services.database.read() as sql:
-        found = await graph_reading.entities(sql, kb.id, contains, cursor, size + 1)
+        found = await reading.entities(sql, kb.id, contains, cursor, size + 1)
     shown = [_row(one) for one in found[:size]]
     more = len(found) > size
     return EntityPage(
@@ -157,7 +157,7 @@ async def entity_detail(
     services = services_of(request)
     kb = await base_of(services, who, id)
     async with services.database.read() as sql:
-        found = await graph_reading.detail(sql, kb.id, entity_id)
+        found = await reading.detail(sql, kb.id, entity_id)
     if found is None:
         raise _unknown(entity_id)
     return EntityDetail(
@@ -168,7 +168,7 @@ async def entity_detail(
     )
 
 
-def _row(seen: graph_reading.Seen) -> EntityRow:
+def _row(seen: reading.Seen) -> EntityRow:
     return EntityRow(id=seen.id, name=seen.name, kind=seen.kind, mentions=seen.mentions)
 
 

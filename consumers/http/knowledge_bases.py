@@ -8,11 +8,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.http.callers import PREFIX, AskedTenant, Ident, Reader, base_of, services_of, tenant_of, writer
-from consumers.knowledge import knowledge_bases, switching
-from consumers.knowledge.settings import KnowledgeBaseSettings, checked
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tags import set_tags, tags_of
-from consumers.knowledge.tenants import is_alive
+from consumers.knowledge.bases import knowledge_bases
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings, checked
+from consumers.knowledge.bases.tags import set_tags, tags_of
+from consumers.knowledge.bases.tenants import is_alive
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.upkeep import switching
 from contracts.knowledge import ParseStatus
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, base_of, printable, services_of, writer
 from consumers.http.tasks import delivery_of
-from consumers.knowledge import manual
-from consumers.knowledge.uploading import KnowledgeBaseGone
+from consumers.knowledge.documents import manual
+from consumers.knowledge.documents.uploading import KnowledgeBaseGone
 from contracts.knowledge import DocumentEffect as Effect
 from pipeline.http.answers_knowledge import Delivery
 from pipeline.http.audit import recorded

@@ -32,13 +32,13 @@ from consumers.http.memory_shapes import (
     Wanted,
     Wishes,
 )
-from consumers.knowledge import memory
-from consumers.knowledge.memory import Who
-from consumers.knowledge.memory_settings import MemorySettings, change_settings, settings_of
-from consumers.knowledge.recalling import recalled
-from consumers.knowledge.remembering import Noted
-from consumers.knowledge.tables_memory import MemoryItem, MemorySubject
-from consumers.knowledge.tenants import is_alive
+from consumers.knowledge.answers.recalling import recalled
+from consumers.knowledge.bases.tenants import is_alive
+from consumers.knowledge.memory import storing
+from consumers.knowledge.memory.remembering import Noted
+from consumers.knowledge.memory.settings import MemorySettings, change_settings, settings_of
+from consumers.knowledge.memory.storing import Who
+from consumers.knowledge.tables.memory import MemoryItem, MemorySubject
 from consumers.services import Services
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.audit import recorded
@@ -92,7 +92,7 @@ async def subjects(
     services, size = services_of(request), page_of(page_size)
     tenant = await living(services, who, tenant_id)
     async with services.database.read() as sql:
-        found = await memory.subjects_of(sql, tenant, cursor, size + 1)
+        found = await storing.subjects_of(sql, tenant, cursor, size + 1)
     shown = [Person(**_person(row, count)) for row, count in found[:size]]
     more = len(found) > size
     return Persons(
@@ -112,7 +112,7 @@ async def forget_everybody(request: Request, who: Changer, tenant_id: AskedTenan
         recorded(Call.of(request, who), "knowledge.memory_forgotten", ("tenant", str(tenant))),
         services.database.transaction() as sql,
     ):
-        return Forgotten(forgotten=await memory.forget_tenant(sql, tenant))
+        return Forgotten(forgotten=await storing.forget_tenant(sql, tenant))
 
 
 @router.get(SUBJECT, response_model_exclude_none=True)
@@ -137,7 +137,7 @@ async def switch(
         recorded(Call.of(request, who), "knowledge.memory_switched", ("memory_subject", subject_id)),
         services.database.transaction() as sql,
     ):
-        await memory.switch(sql, person, on=asked.enabled)
+        await storing.switch(sql, person, on=asked.enabled)
         return await _detail(sql, person)
 
 
@@ -152,7 +152,7 @@ async def forget(
         recorded(Call.of(request, who), "knowledge.memory_forgotten", ("memory_subject", subject_id)),
         services.database.transaction() as sql,
     ):
-        return Forgotten(forgotten=await memory.forget(sql, person))
+        return Forgotten(forgotten=await storing.forget(sql, person))
 
 
 @router.get(f"{SUBJECT}/items", response_model_exclude_none=True)
@@ -169,7 +169,7 @@ async def items(
     services, size = services_of(request), page_of(page_size)
     person = Who(await living(services, who, tenant_id), subject_id)
     async with services.database.read() as sql:
-        found = await memory.items_of(sql, person, cursor, size + 1, contains)
+        found = await storing.items_of(sql, person, cursor, size + 1, contains)
     shown = [Item(**_item(row)) for row in found[:size]]
     more = len(found) > size
     return Items(items=shown, page_size=size, has_more=more, next_cursor=shown[-1].id if more else None)
@@ -183,11 +183,11 @@ async def add(
     services = services_of(request)
     person = Who(await living(services, who, tenant_id), subject_id)
     async with recorded(Call.of(request, who), "knowledge.memory_changed", ("memory_subject", subject_id)):
-        said = await memory.said_of(services.embedder, [Noted(new.kind, new.topic, new.text)])
+        said = await storing.said_of(services.embedder, [Noted(new.kind, new.topic, new.text)])
         async with services.database.transaction() as sql:
             most = (await settings_of(sql, person.tenant_id)).items
-            await memory.hold(sql, person)
-            made = await memory.remember(sql, person, said, most)
+            await storing.hold(sql, person)
+            made = await storing.remember(sql, person, said, most)
         if not made:
             raise Problem(
                 409, f"{most} things are remembered of this person, which is the limit", "memory_full"
@@ -203,7 +203,7 @@ async def one(
     services = services_of(request)
     person = Who(await living(services, who, tenant_id), subject_id)
     async with services.database.read() as sql:
-        return Item(**_item(await memory.item(sql, person, item_id) or _unknown(item_id)))
+        return Item(**_item(await storing.item(sql, person, item_id) or _unknown(item_id)))
 
 
 @router.patch(ITEM, response_model_exclude_none=True)
@@ -220,16 +220,16 @@ async def edit(
     person = Who(await living(services, who, tenant_id), subject_id)
     async with recorded(Call.of(request, who), "knowledge.memory_changed", ("memory_item", item_id)):
         async with services.database.read() as sql:
-            known = await memory.item(sql, person, item_id) or _unknown(item_id)
+            known = await storing.item(sql, person, item_id) or _unknown(item_id)
         noted = Noted(
             asked.kind or known.kind,
             known.topic if asked.topic is None else asked.topic,
             asked.text or known.text,
         )
-        (said,) = await memory.said_of(services.embedder, [noted])
+        (said,) = await storing.said_of(services.embedder, [noted])
         async with services.database.transaction() as sql:
-            await memory.hold(sql, person)
-            return Item(**_item(await memory.edit(sql, person, item_id, said) or _unknown(item_id)))
+            await storing.hold(sql, person)
+            return Item(**_item(await storing.edit(sql, person, item_id, said) or _unknown(item_id)))
 
 
 @router.delete(ITEM)
@@ -243,8 +243,8 @@ async def delete(
         recorded(Call.of(request, who), "knowledge.memory_changed", ("memory_item", item_id)),
         services.database.transaction() as sql,
     ):
-        await memory.hold(sql, person, make=False)
-        if not await memory.delete_item(sql, person, item_id):
+        await storing.hold(sql, person, make=False)
+        if not await storing.delete_item(sql, person, item_id):
             _unknown(item_id)
     return Forgotten(forgotten=1)
 
@@ -270,11 +270,11 @@ async def living(services: Services, who: Principal, asked: int | None) -> int:
 
 
 async def _detail(sql: AsyncSession, person: Who) -> PersonDetail:
-    row = await memory.subject_of(sql, person)
+    row = await storing.subject_of(sql, person)
     if row is None:
         raise Problem(404, f"nothing is known of {person.subject_id} (any more)", "memory_subject_not_found")
     await sql.refresh(row)
-    count, topics = await memory.counted(sql, person)
+    count, topics = await storing.counted(sql, person)
     return PersonDetail(**_person(row, count), topics=topics, block=row.block_text)
 
 

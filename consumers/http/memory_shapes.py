@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from consumers.http.callers import printable
-from consumers.knowledge.memory import SHOWN
-from consumers.knowledge.memory_settings import MemorySettings
-from consumers.knowledge.remembering import LONGEST
+from consumers.knowledge.memory.remembering import LONGEST
+from consumers.knowledge.memory.settings import MemorySettings
+from consumers.knowledge.memory.storing import SHOWN
 from contracts.memory import MemoryKind, WriteMode
 
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from consumers.http.callers import PREFIX, Ident, Reader, base_of, services_of, writer
 from consumers.http.tasks import delivery_of
-from consumers.knowledge.profile_asking import ask_at_once
-from consumers.knowledge.profiling import profile_of
-from consumers.knowledge.tables_profiles import ProfileStatus
+from consumers.knowledge.bases.profile_asking import ask_at_once
+from consumers.knowledge.tables.profiles import ProfileStatus
+from consumers.knowledge.upkeep.profiling import profile_of
 from pipeline.http.answers_knowledge import Delivery
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call

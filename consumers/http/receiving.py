@@ -13,10 +13,10 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from consumers.knowledge.files import FileStoreFull
-from consumers.knowledge.formats import LOOKED_AT
-from consumers.knowledge.parsed import UnreadableDocument
-from consumers.knowledge.uploading import Upload, file_name, refuse_unreadable
+from consumers.knowledge.documents.uploading import Upload, file_name, refuse_unreadable
+from consumers.knowledge.files.store import FileStoreFull
+from consumers.knowledge.reading.formats import LOOKED_AT
+from consumers.knowledge.reading.parsed import UnreadableDocument
 from pipeline.http.errors import Problem
 
 MOST_FILES: Final = 100

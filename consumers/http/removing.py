@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, base_of, services_of, writer
 from consumers.http.tasks import Started, delivery_of
-from consumers.knowledge import clearance, passage_removal, several
-from consumers.knowledge.several import MOST, ProcessConfig, StrangeDocuments, distinct
-from consumers.knowledge.tables_graph import Tag
+from consumers.knowledge.documents import passage_removal
+from consumers.knowledge.tables.graph import Tag
+from consumers.knowledge.upkeep import clearance, several
+from consumers.knowledge.upkeep.several import MOST, ProcessConfig, StrangeDocuments, distinct
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.payloads.maintenance import Initiator
 from pipeline.http.answers_knowledge import Delivery

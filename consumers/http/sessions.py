@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from consumers.http.callers import NAME, PREFIX, AskedTenant, Reader, printable, services_of, writer
 from consumers.http.memory import living
 from consumers.http.tasks import delivery_of
-from consumers.knowledge import memory_turns
-from consumers.knowledge.memory import Who
-from consumers.knowledge.memory_turns import Message, Then
+from consumers.knowledge.memory import turns
+from consumers.knowledge.memory.storing import Who
+from consumers.knowledge.memory.turns import Message, Then
 from contracts.memory import TurnRole
 from pipeline.http.admin import PageSize, page_of
 from pipeline.http.answers_knowledge import Delivery
@@ -82,7 +82,7 @@ async def add(
     tenant = await living(services, who, tenant_id)
     message = Message(session_id, new.role, new.content, new.id or "", new.language)
     async with services.outbox.transaction() as sql:
-        ident, then = await memory_turns.add_message(sql, Who(tenant, new.subject_id), message)
+        ident, then = await turns.add_message(sql, Who(tenant, new.subject_id), message)
     return Added(id=ident, session_id=session_id, memory=then, delivery=delivery_of(sql))
 
 
@@ -99,7 +99,7 @@ async def listed(
     services, size = services_of(request), page_of(page_size)
     tenant = await living(services, who, tenant_id)
     async with services.database.read() as sql:
-        found = await memory_turns.messages_of(sql, tenant, session_id, cursor, size + 1)
+        found = await turns.messages_of(sql, tenant, session_id, cursor, size + 1)
     if not found and not cursor:
         raise Problem(404, f"no session {session_id}", "session_not_found")
     shown = [

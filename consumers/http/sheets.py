@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from sqlalchemy import select
 
 from consumers.http.callers import PREFIX, Ident, Reader, services_of
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.tables_data import TableSummary
+from consumers.knowledge.tables.data import TableSummary
+from consumers.knowledge.tables.knowledge import Knowledge
 from pipeline.http.errors import Problem, documented
 
 router = APIRouter(prefix=f"{PREFIX}/knowledge", tags=["knowledge"], responses=documented(401, 403, 404))

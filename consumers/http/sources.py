@@ -22,8 +22,8 @@ from consumers.http.source_answers import (
     Wanted,
 )
 from consumers.http.tasks import delivery_of
-from consumers.knowledge.knowledge_bases import keep_base
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.bases.knowledge_bases import keep_base
+from consumers.knowledge.tables.sources import DataSource
 from consumers.sources import items, registry, runs
 from consumers.sources.kinds import check_change, kind_of
 from consumers.sources.registry import NewSource, Plan

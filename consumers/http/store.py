@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Ident, base_of, services_of, writer
 from consumers.http.tasks import Started, delivery_of
-from consumers.knowledge import curating, reembedding
-from consumers.knowledge.embedders import MOST_NUMBERS
-from consumers.knowledge.embedding import ModelUnavailable
+from consumers.knowledge.embedding.embedder import ModelUnavailable
+from consumers.knowledge.embedding.embedders import MOST_NUMBERS
+from consumers.knowledge.graph import curating
+from consumers.knowledge.upkeep import reembedding
 from pipeline.http.audit import recorded
 from pipeline.http.call import Call
 from pipeline.http.errors import Problem, documented

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 
 from consumers.http.callers import PREFIX, Reader, services_of, writer
-from consumers.knowledge import tasks
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.tasks import Task
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.tasks import TaskStatus
 from pipeline.http.answers_knowledge import Delivery

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from consumers.http.callers import services_of
 from consumers.http.knowledge_bases import Name
 from consumers.http.tasks import delivery_of
-from consumers.knowledge import tenancy
-from consumers.knowledge.tenancy import Listed
+from consumers.knowledge.bases import tenancy
+from consumers.knowledge.bases.tenancy import Listed
 from contracts.payloads.maintenance import Initiator
 from contracts.rights import Capability
 from pipeline.http.answers_knowledge import Delivery

@@ -7,11 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consumers.http.callers import PREFIX, Reader, services_of, writer
 from consumers.http.tasks import Started, TaskId, TaskState, delivery_of, state_of
-from consumers.knowledge import tasks, transfers
-from consumers.knowledge.several import MOST, StrangeDocuments, distinct
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_tasks import Task
-from consumers.knowledge.transfers import Conflict, NoKnowledgeBase
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.tasks import Task
+from consumers.knowledge.upkeep import transfers
+from consumers.knowledge.upkeep.several import MOST, StrangeDocuments, distinct
+from consumers.knowledge.upkeep.transfers import Conflict, NoKnowledgeBase
 from consumers.services import Services
 from contracts.payloads.maintenance import Initiator, KnowledgeBaseClone, KnowledgeMove
 from pipeline.http.audit import recorded

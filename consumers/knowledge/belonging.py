@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from sqlalchemy import Select, select, union_all
 
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tables_attachments import Attachment
-from consumers.knowledge.tables_sources import DataSource
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.tables.attachments import Attachment
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.tables.sources import DataSource
+from consumers.knowledge.tables.tasks import Task
 from contracts.jobs import JobPayload
 from contracts.outcomes import Outcome, Skip
 from pipeline import Context, Database, Handler

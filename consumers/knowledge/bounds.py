@@ -6,7 +6,7 @@ Rows of a long table are much alike, and one of them is asked for by its words: 
 from collections.abc import Sequence
 from typing import Final
 
-from consumers.knowledge.chunking import TextChunk
+from consumers.knowledge.reading.chunking import TextChunk
 
 MOST_ROWS: Final = 500  # pieces of table rows that get vectors, and that the graph is read from
 MOST_GRAPHED: Final = 2_000  # pieces that the graph is read from, of whatever kind

@@ -5,10 +5,10 @@ import io
 from typing import Final, Protocol
 
 from consumers.extras import OCR
-from consumers.knowledge.embedding_endpoint import Endpoint, EndpointAway, checked_url
-from consumers.knowledge.encodings import clean
-from consumers.knowledge.ocr import UnreadablePicture
-from consumers.knowledge.pictures import size
+from consumers.knowledge.embedding.endpoint import Endpoint, EndpointAway, checked_url
+from consumers.knowledge.reading.encodings import clean
+from consumers.knowledge.reading.ocr import UnreadablePicture
+from consumers.knowledge.reading.pictures import size
 from pipeline import Settings
 from pipeline.errors import ConfigurationError
 
@@ -124,7 +124,7 @@ def shrunk(data: bytes) -> bytes:
     """Return a picture as a smaller JPEG; in a child, for it may be hostile. Raises UnreadablePicture."""
     from PIL import Image
 
-    from consumers.knowledge.ocr import decoded
+    from consumers.knowledge.reading.ocr import decoded
 
     picture = Image.fromarray(decoded(data)[:, :, ::-1])
     picture.thumbnail((SIDE, SIDE))

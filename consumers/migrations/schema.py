@@ -2,38 +2,38 @@
 
 from typing import Final
 
-from consumers.knowledge import (
-    tables,
-    tables_attachments,
-    tables_backups,
-    tables_data,
-    tables_faq,
-    tables_graph,
-    tables_memory,
-    tables_profiles,
-    tables_sources,
-    tables_spans,
-    tables_stages,
-    tables_tasks,
-    tables_wiki,
+from consumers.knowledge.tables import (
+    attachments,
+    backups,
+    data,
+    faq,
+    graph,
+    knowledge,
+    memory,
+    profiles,
+    sources,
+    spans,
+    stages,
+    tasks,
+    wiki,
 )
 from pipeline.store import tables_pending, tables_people
 from pipeline.store.tables import metadata as ledger
 
-TARGETS: Final = (ledger, tables.metadata)
+TARGETS: Final = (ledger, knowledge.metadata)
 FAMILIES: Final = (
-    tables_attachments,
-    tables_backups,
-    tables_data,
-    tables_faq,
-    tables_graph,
-    tables_memory,
-    tables_profiles,
-    tables_sources,
-    tables_spans,
-    tables_stages,
-    tables_tasks,
-    tables_wiki,
+    attachments,
+    backups,
+    data,
+    faq,
+    graph,
+    memory,
+    profiles,
+    sources,
+    spans,
+    stages,
+    tasks,
+    wiki,
     tables_people,
     tables_pending,
 )

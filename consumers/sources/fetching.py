@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from consumers.knowledge.documents import SourceFile
-from consumers.knowledge.files import FileStoreError, file_key
-from consumers.knowledge.ingesting import printable
+from consumers.knowledge.documents.documents import SourceFile
+from consumers.knowledge.documents.ingesting import printable
+from consumers.knowledge.files.store import FileStoreError, file_key
 from consumers.services import Services
 from consumers.sources import items
 from consumers.sources.connector import Connector, Content, Item, SourceError

@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.tables.sources import DataSource
 from consumers.sources import runs
 from consumers.sources.registry import Plan
 from consumers.sources.runs import Wish

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from consumers.knowledge.ingesting import printable
+from consumers.knowledge.documents.ingesting import printable
 from consumers.sources.connector import (
     Config,
     Connector,

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, SecretStr
 
-from consumers.knowledge.ingesting import printable
+from consumers.knowledge.documents.ingesting import printable
 from consumers.outbound import checked_address, resolve_checked
 from consumers.sources.connector import (
     Config,

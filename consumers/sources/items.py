@@ -7,9 +7,9 @@ from typing import Any, Final
 from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.documents import LONGEST_SOURCE
-from consumers.knowledge.tables import Knowledge, table_of
-from consumers.knowledge.tables_sources import SourceItem
+from consumers.knowledge.documents.documents import LONGEST_SOURCE
+from consumers.knowledge.tables.knowledge import Knowledge, table_of
+from consumers.knowledge.tables.sources import SourceItem
 from consumers.sources.connector import Item
 from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus

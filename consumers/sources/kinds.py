@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.tables.sources import DataSource
 from consumers.sources.connector import Kind
 from consumers.sources.folder import FOLDER
 from consumers.sources.git import GIT

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import Knowledge, KnowledgeBase, table_of
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase, table_of
+from consumers.knowledge.tables.sources import DataSource
 from consumers.sources import runs
 from consumers.sources.runs import Wish
 from consumers.sources.schedule import Schedule

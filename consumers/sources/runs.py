@@ -10,8 +10,8 @@ from typing import Any, Final
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge.tables import table_of
-from consumers.knowledge.tables_sources import DataSource, SyncLog
+from consumers.knowledge.tables.knowledge import table_of
+from consumers.knowledge.tables.sources import DataSource, SyncLog
 from contracts.fences import coverage
 from contracts.identity import new_id
 from contracts.jobs import Scope

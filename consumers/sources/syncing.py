@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sqlalchemy import update
 
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.sources import DataSource
 from consumers.services import Services
 from consumers.sources import items, runs
 from consumers.sources.connector import PAGE, Connector, Item, Page

@@ -12,12 +12,18 @@ from typing import Any, Final
 from sqlalchemy import case, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from consumers.knowledge import lifecycle
-from consumers.knowledge.documents import Entry, ProcessOptions, Registered, SourceFile, register_many
-from consumers.knowledge.ingesting import printable
-from consumers.knowledge.knowledge_bases import keep_base
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tables_sources import DataSource
+from consumers.knowledge.bases.knowledge_bases import keep_base
+from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.documents.documents import (
+    Entry,
+    ProcessOptions,
+    Registered,
+    SourceFile,
+    register_many,
+)
+from consumers.knowledge.documents.ingesting import printable
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.tables.sources import DataSource
 from consumers.services import Services
 from consumers.sources import items, runs
 from consumers.sources.connector import Connector, Deed, Item

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from consumers.commands.session import POOLS, TENANT
 from consumers.document_deeds import act
-from consumers.knowledge.ingesting import find_files, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.ingesting import find_files, take_in
+from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.lanes import HANDLERS
 from consumers.services import Services, open_services
 from contracts.knowledge import OPEN, DocumentVerb, ParseStatus

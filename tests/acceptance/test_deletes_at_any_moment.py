@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from consumers.commands.session import POOLS, TENANT
-from consumers.knowledge import clearance, tasks
-from consumers.knowledge.ingesting import Found, find_files, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.several import delete_several
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.ingesting import Found, find_files, take_in
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.upkeep import clearance
+from consumers.knowledge.upkeep.several import delete_several
 from consumers.lanes import HANDLERS
 from consumers.migrations.schema import TARGETS
 from consumers.services import Services, open_services

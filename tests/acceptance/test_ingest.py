@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consumers.knowledge.ocr import why_unread
+from consumers.knowledge.reading.ocr import why_unread
 from pipeline.config import Settings
 
 from tests.support.commands import Said, start_streamlane, streamlane

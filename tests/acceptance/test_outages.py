@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from consumers.commands.session import TENANT
-from consumers.knowledge.fates import fates
-from consumers.knowledge.ingesting import find_files, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.ingesting import find_files, take_in
+from consumers.knowledge.progress.fates import fates
 from consumers.migrations.migrate import upgrade
 from consumers.services import Services, open_services
 from contracts.knowledge import OPEN, ParseStatus

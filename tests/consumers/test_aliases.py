@@ -1,7 +1,7 @@
 """Which names mean the same: by their spelling, or because a text says so."""
 
 import pytest
-from consumers.knowledge.aliases import Group, Pair, Thing, Why, groups, pairs, say_so
+from consumers.knowledge.graph.aliases import Group, Pair, Thing, Why, groups, pairs, say_so
 
 
 def thing(name: str, mentions: int = 1, kind: str = "name") -> Thing:

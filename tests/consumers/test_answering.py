@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from consumers.knowledge.answering import (
+from consumers.knowledge.answers.answering import (
     LONGEST_PART,
     MAX_PASSAGES,
     MOST_PARTS,
@@ -12,9 +12,9 @@ from consumers.knowledge.answering import (
     ExtractiveWriter,
     Passage,
 )
-from consumers.knowledge.chunking import split
-from consumers.knowledge.embedding import LocalEmbedder
-from consumers.knowledge.texts import convert
+from consumers.knowledge.embedding.embedder import LocalEmbedder
+from consumers.knowledge.reading.chunking import split
+from consumers.knowledge.reading.texts import convert
 
 POOLS = Passage(
     "pools.md",

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from consumers.commands.session import TENANT, Session
 from consumers.demo import DOCUMENTS
-from consumers.knowledge.answering import Passage
-from consumers.knowledge.asking import find
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.answers.answering import Passage
+from consumers.knowledge.answers.asking import find
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.services import open_services
 from pipeline import Pipeline
 

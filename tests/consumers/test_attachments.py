@@ -4,11 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from consumers.knowledge import attachments
-from consumers.knowledge.attachments import Piece
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.tables import table_of
-from consumers.knowledge.tables_attachments import Attachment
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.answers.attachments import Piece
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.tables.attachments import Attachment
+from consumers.knowledge.tables.knowledge import table_of
 from contracts.attachments import AttachmentStatus
 from pipeline.store import Database, insert_new, now_ms
 

@@ -11,20 +11,24 @@ from typing import Any
 import pytest
 from consumers.handlers import backup as handlers
 from consumers.handlers.backup import back_up, backup_lost, restore, restore_lost
-from consumers.knowledge import backing_up, faq, ids, leftovers, recovering, restoring, tasks
-from consumers.knowledge.archive import ArchiveRefused, Reader
-from consumers.knowledge.archive_parts import PARTS
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.enrichments import Asked, Summary, store_questions, store_summary
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.faq_reading import Written
-from consumers.knowledge.files import file_key
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.knowledge_bases import find_base
-from consumers.knowledge.leftovers import StillTask
-from consumers.knowledge.store_work import UnderWay
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tags import Pick, set_tags, store_tags
+from consumers.knowledge import ids
+from consumers.knowledge.backups import backing_up, recovering, restoring
+from consumers.knowledge.backups.archive import ArchiveRefused, Reader
+from consumers.knowledge.backups.archive_parts import PARTS
+from consumers.knowledge.bases.knowledge_bases import find_base
+from consumers.knowledge.bases.tags import Pick, set_tags, store_tags
+from consumers.knowledge.documents import leftovers
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.documents.enrichments import Asked, Summary, store_questions, store_summary
+from consumers.knowledge.documents.leftovers import StillTask
+from consumers.knowledge.faq import storing
+from consumers.knowledge.faq.reading import Written
+from consumers.knowledge.files.store import file_key
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import Named, Related
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.long_work.store_work import UnderWay
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from consumers.ks import HANDLERS
 from consumers.migrations.schema import TARGETS
 from contracts.identity import new_id
@@ -90,9 +94,9 @@ async def fill(shelf: Shelf) -> None:
             await sql.execute(document.values(parse_status=ParseStatus.COMPLETED))
     side = await services.side(shelf.kb.id)
     written = Written("How do I reset my password?", ("Use the link.",), ("I forgot my password",))
-    vectors = await faq.embed_forms(side.embedder, [written])
-    place = faq.Place(TENANT, shelf.kb.id)
-    await shelf.do(faq.write_entries, index, place, [written], vectors, side)
+    vectors = await storing.embed_forms(side.embedder, [written])
+    place = storing.Place(TENANT, shelf.kb.id)
+    await shelf.do(storing.write_entries, index, place, [written], vectors, side)
 
 
 @pytest.fixture

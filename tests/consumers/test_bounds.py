@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from consumers.knowledge import bounds
 from consumers.knowledge.bounds import MOST_GRAPHED, MOST_ROWS, embedded, graphed, spread
-from consumers.knowledge.chunking import TextChunk
+from consumers.knowledge.reading.chunking import TextChunk
 from contracts.knowledge import ParseStatus
 
 from tests.support.platform import ingest, write

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from consumers.commands.session import TENANT
-from consumers.knowledge.embedding import TextRefused
-from consumers.knowledge.embedding_endpoint import EndpointAway, EndpointBusy
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.embedding.embedder import TextRefused
+from consumers.knowledge.embedding.endpoint import EndpointAway, EndpointBusy
 from consumers.knowledge.vision import SENT_PIXELS, Vision, sendable
 from consumers.services import open_services
 from contracts.knowledge import ParseStatus

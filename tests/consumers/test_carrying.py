@@ -4,19 +4,28 @@ import random
 
 import numpy as np
 import pytest
-from consumers.knowledge import faq, ids, transfers
-from consumers.knowledge.carrying import GONE, TAKEN, copy_document, copy_files, move_document, move_to_parse
-from consumers.knowledge.carrying_answers import copy_answers, difference_of_answers, remove_answers
-from consumers.knowledge.faq_reading import Written
-from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
-from consumers.knowledge.several import StrangeDocuments
-from consumers.knowledge.sides import Side
-from consumers.knowledge.tables import Image, KnowledgeBase, table_of
-from consumers.knowledge.tables_graph import Entity, EntityAlias
-from consumers.knowledge.tables_wiki import PageKind, WikiPageSource
-from consumers.knowledge.tags import tags_on
-from consumers.knowledge.transfers import Conflict, Difference, NoKnowledgeBase
-from consumers.knowledge.wiki_lane import RETRACT, WRITE, ingest_lane, switch
+from consumers.knowledge import ids
+from consumers.knowledge.bases.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.bases.tags import tags_on
+from consumers.knowledge.bases.wiki_lane import RETRACT, WRITE, ingest_lane, switch
+from consumers.knowledge.faq import storing
+from consumers.knowledge.faq.reading import Written
+from consumers.knowledge.search.sides import Side
+from consumers.knowledge.tables.graph import Entity, EntityAlias
+from consumers.knowledge.tables.knowledge import Image, KnowledgeBase, table_of
+from consumers.knowledge.tables.wiki import PageKind, WikiPageSource
+from consumers.knowledge.upkeep import transfers
+from consumers.knowledge.upkeep.carrying import (
+    GONE,
+    TAKEN,
+    copy_document,
+    copy_files,
+    move_document,
+    move_to_parse,
+)
+from consumers.knowledge.upkeep.carrying_answers import copy_answers, difference_of_answers, remove_answers
+from consumers.knowledge.upkeep.several import StrangeDocuments
+from consumers.knowledge.upkeep.transfers import Conflict, Difference, NoKnowledgeBase
 from contracts.knowledge import ParseStatus
 from contracts.payloads.documents import DocumentProcess
 from contracts.payloads.maintenance import Initiator, KnowledgeMove
@@ -274,13 +283,13 @@ class Numbers:
 
 async def teach(library, kb, *entries):
     said = [Written(question, (answer,), (f"{question}?",)) for question, answer in entries]
-    vectors = await faq.embed_forms(Numbers(), said)
-    place, side = faq.Place(7, kb.id), Side(kb.id, Numbers(), 0)
-    await library.do(faq.write_entries, library.index, place, said, vectors, side)
+    vectors = await storing.embed_forms(Numbers(), said)
+    place, side = storing.Place(7, kb.id), Side(kb.id, Numbers(), 0)
+    await library.do(storing.write_entries, library.index, place, said, vectors, side)
 
 
 async def answers(library, kb):
-    return {one.question: one.answers for one in await library.look(faq.entries_of, kb.id)}
+    return {one.question: one.answers for one in await library.look(storing.entries_of, kb.id)}
 
 
 async def test_ready_answers_are_compared_by_content_and_copied_with_their_vectors(library, full):
@@ -295,7 +304,7 @@ async def test_ready_answers_are_compared_by_content_and_copied_with_their_vecto
     expected = {"Who swims": ["Ducks"], "Who flies": ["Geese"]}
     assert await answers(library, library.kb) == await answers(library, source) == expected
     index = library.index
-    found = await index.search([faq.space(library.kb.id)], "Who swims", vector(9), model=MODEL)
+    found = await index.search([storing.space(library.kb.id)], "Who swims", vector(9), model=MODEL)
     assert {hit.text.partition("\n")[2] for hit in found} >= {"Ducks"}
     same = await difference_of_answers(library.database, source.id, library.kb.id)
     assert (same.missing, same.extra) == ([], [])

@@ -4,9 +4,9 @@ import itertools
 import time
 
 import pytest
-from consumers.knowledge import chunking
-from consumers.knowledge.chunking import BLOCK, TooManyChunks, split
-from consumers.knowledge.rendering import table
+from consumers.knowledge.reading import chunking
+from consumers.knowledge.reading.chunking import BLOCK, TooManyChunks, split
+from consumers.knowledge.reading.rendering import table
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,16 +3,18 @@
 import random
 
 import pytest
-from consumers.knowledge import clearance, restoring, tasks
-from consumers.knowledge.documents import register
-from consumers.knowledge.knowledge_bases import ensure_base, find_base
-from consumers.knowledge.lifecycle import reparse
-from consumers.knowledge.overseeing import counted, listed
-from consumers.knowledge.pending import KnowledgeBaseGone
-from consumers.knowledge.search import EntryKind, IndexEntry
-from consumers.knowledge.tables import KnowledgeBase, table_of
-from consumers.knowledge.tables_wiki import PageKind, WikiFolder, WikiPage, WikiPageSource, WikiPageVersion
-from consumers.knowledge.wiki_lane import RETRACT, ingest_lane
+from consumers.knowledge.backups import restoring
+from consumers.knowledge.bases.knowledge_bases import ensure_base, find_base
+from consumers.knowledge.bases.pending import KnowledgeBaseGone
+from consumers.knowledge.bases.wiki_lane import RETRACT, ingest_lane
+from consumers.knowledge.documents.documents import register
+from consumers.knowledge.documents.lifecycle import reparse
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.progress.overseeing import counted, listed
+from consumers.knowledge.search.store import EntryKind, IndexEntry
+from consumers.knowledge.tables.knowledge import KnowledgeBase, table_of
+from consumers.knowledge.tables.wiki import PageKind, WikiFolder, WikiPage, WikiPageSource, WikiPageVersion
+from consumers.knowledge.upkeep import clearance
 from contracts.jobs import Scope
 from contracts.knowledge import DocumentEffect as Effect
 from contracts.payloads.maintenance import KnowledgeBaseClone, KnowledgeBaseDelete

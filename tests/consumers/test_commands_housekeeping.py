@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 from consumers.housekeeping import LEASE_S
-from consumers.knowledge.lifecycle import delete
-from consumers.knowledge.pending import add_if_active
+from consumers.knowledge.bases.pending import add_if_active
+from consumers.knowledge.documents.lifecycle import delete
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeListDelete
 from contracts.payloads.wiki import WikiIngest

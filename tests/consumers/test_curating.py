@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from consumers.handlers import curate as handlers
 from consumers.handlers.curate import curate, curate_lost
-from consumers.knowledge import curating, tasks
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import forget_mentions, store_graph
-from consumers.knowledge.store_work import UnderWay
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.graph import curating
+from consumers.knowledge.graph.storing import forget_mentions, store_graph
+from consumers.knowledge.language.extraction import Named, Related
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.long_work.store_work import UnderWay
 from consumers.ks import HANDLERS
 from contracts.outcomes import Skip
 from contracts.payloads.knowledge import StoreCurate

@@ -2,8 +2,8 @@
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import (
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.documents import (
     Begin,
     Entry,
     begin_processing,
@@ -12,7 +12,7 @@ from consumers.knowledge.documents import (
     decide_entry,
     fail,
 )
-from consumers.knowledge.slots import Finalizing, begin_finalizing, finish_slot
+from consumers.knowledge.documents.slots import Finalizing, begin_finalizing, finish_slot
 from contracts.knowledge import ParseStatus, SummaryStatus
 from contracts.payloads.documents import DocumentProcess
 

@@ -5,10 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from consumers.knowledge.embedders import Embedders
-from consumers.knowledge.embedding import EmbeddingError, LocalEmbedder, ModelUnavailable, TextRefused
-from consumers.knowledge.embedding_endpoint import BATCH, EndpointAway, EndpointBusy
-from consumers.knowledge.embedding_hashing import HashingEmbedder
+from consumers.knowledge.embedding.embedder import (
+    EmbeddingError,
+    LocalEmbedder,
+    ModelUnavailable,
+    TextRefused,
+)
+from consumers.knowledge.embedding.embedders import Embedders
+from consumers.knowledge.embedding.endpoint import BATCH, EndpointAway, EndpointBusy
+from consumers.knowledge.embedding.hashing import HashingEmbedder
 from contracts.outcomes import Retry
 from pipeline.config import load
 from pipeline.errors import ConfigurationError

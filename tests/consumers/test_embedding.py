@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from consumers.knowledge.embedding import Embedder, LocalEmbedder
+from consumers.knowledge.embedding.embedder import Embedder, LocalEmbedder
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """Summaries, questions, tags and the graph: stored once, indexed, and gone with the text they were made from."""
 
 import pytest
-from consumers.knowledge.contents import chunks_by_id, chunks_of, drop_contents, store_parsed
-from consumers.knowledge.documents import begin_processing, fail
-from consumers.knowledge.enrichments import (
+from consumers.knowledge.bases.knowledge_bases import ensure_base, find_base, fix_embedding, list_bases
+from consumers.knowledge.bases.tags import Pick, ensure_tags, store_tags, tags_of, tags_on
+from consumers.knowledge.documents.contents import chunks_by_id, chunks_of, drop_contents, store_parsed
+from consumers.knowledge.documents.documents import begin_processing, fail
+from consumers.knowledge.documents.enrichments import (
     Asked,
     Summary,
     begin_summary,
@@ -11,11 +13,9 @@ from consumers.knowledge.enrichments import (
     store_questions,
     store_summary,
 )
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.knowledge_bases import ensure_base, find_base, fix_embedding, list_bases
-from consumers.knowledge.slots import begin_finalizing
-from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of, tags_on
+from consumers.knowledge.documents.slots import begin_finalizing
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import Named, Related
 from contracts.knowledge import ChunkKind, SummaryStatus
 
 from tests.support.library import MODEL, children, open_library, parsed, vector

@@ -1,14 +1,14 @@
 """The things a piece of text names, and how its sentences relate them."""
 
 import pytest
-from consumers.knowledge.extraction import (
+from consumers.knowledge.language.extraction import (
     LONGEST_EVIDENCE,
     LONGEST_NAME,
     MAX_ENTITIES,
     MAX_RELATIONS,
     extract_graph,
 )
-from consumers.knowledge.relation_verbs import BESIDE, between
+from consumers.knowledge.language.relation_verbs import BESIDE, between
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from consumers.knowledge.faq_reading import (
+from consumers.knowledge.faq.reading import (
     MOST_ANSWERS,
     UnreadableTable,
     Written,

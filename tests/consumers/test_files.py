@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.files import (
+from consumers.knowledge.files.s3 import Bucket, S3Store
+from consumers.knowledge.files.store import (
     FileMissing,
     FileStore,
     FileStoreError,
@@ -17,7 +18,6 @@ from consumers.knowledge.files import (
     checked_key,
     file_key,
 )
-from consumers.knowledge.files_s3 import Bucket, S3Store
 from pipeline.errors import is_outage
 
 from tests.support.buckets import CREDENTIALS, S3Server, s3_server
@@ -174,7 +174,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
     script = f"""
 import asyncio, resource
 from pathlib import Path
-from consumers.knowledge.files import FileStoreFull, FolderStore
+from consumers.knowledge.files.store import FileStoreFull, FolderStore
 store = FolderStore(Path({str(tmp_path / "files")!r}))
 asyncio.run(store.put("doc/small", b"x" * 1000))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -196,7 +196,7 @@ def test_a_writer_that_is_killed_leaves_no_file_and_its_rest_is_swept(tmp_path):
     script = f"""
 import asyncio, os, sys
 from pathlib import Path
-from consumers.knowledge.files import FolderStore
+from consumers.knowledge.files.store import FolderStore
 store = FolderStore(Path({str(root)!r}))
 os.fsync = lambda _: os.kill(os.getpid(), 9)
 asyncio.run(store.put("doc/a", b"x" * 1000))

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError
-from consumers.knowledge.files import FileMissing, FileStoreError, FileStoreFull
-from consumers.knowledge.files_s3 import PART_BYTES, Bucket, S3Store
-from consumers.knowledge.filing import files_of
+from consumers.knowledge.files.filing import files_of
+from consumers.knowledge.files.s3 import PART_BYTES, Bucket, S3Store
+from consumers.knowledge.files.store import FileMissing, FileStoreError, FileStoreFull
 from pipeline import Settings
 from pipeline.config import load
 from pipeline.errors import ConfigurationError
@@ -56,7 +56,7 @@ async def test_stores_of_two_prefixes_do_not_meet(store, server):
 
 
 async def test_many_files_are_deleted_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("consumers.knowledge.files_s3.AT_ONCE", 2)
+    monkeypatch.setattr("consumers.knowledge.files.s3.AT_ONCE", 2)
     for number in range(5):
         await store.put(f"doc/{number}", b"x")
     assert await store.delete("doc") == 5
@@ -68,7 +68,7 @@ async def test_an_upload_that_nobody_finished_is_no_file_and_goes_after_a_day(st
     server.client().upload_part(**where, UploadId=begun["UploadId"], PartNumber=1, Body=b"x")
     assert not await store.exists("doc/half")
     with monkeypatch.context() as patched:  # the server says of every upload that it began in 2010
-        patched.setattr("consumers.knowledge.files_s3.ABANDONED", timedelta(days=100_000))
+        patched.setattr("consumers.knowledge.files.s3.ABANDONED", timedelta(days=100_000))
         assert await store.tidy() == 0
     assert await store.tidy() == 1
     assert await store.tidy() == 0

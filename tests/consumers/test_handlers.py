@@ -11,9 +11,9 @@ from consumers.commands.acting import act_on_one
 from consumers.commands.ingest import Watch, bring_in
 from consumers.commands.session import TENANT, Session
 from consumers.desk import by_hand
-from consumers.knowledge.documents import Entry
-from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
-from consumers.knowledge.settings import KnowledgeBaseSettings
+from consumers.knowledge.bases.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.bases.settings import KnowledgeBaseSettings
+from consumers.knowledge.documents.documents import Entry
 from consumers.lanes import HANDLERS
 from consumers.services import open_services
 from contracts.knowledge import ParseStatus

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.pending import add_if_active
-from consumers.knowledge.slots import finish_slot
-from consumers.knowledge.verdicts import Why
+from consumers.knowledge.bases.pending import add_if_active
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.slots import finish_slot
+from consumers.knowledge.documents.verdicts import Why
 from contracts.knowledge import OPEN, ParseStatus, Stage, SummaryStatus
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.wiki import WikiIngest

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from consumers.knowledge.verdicts import (
+from consumers.knowledge.documents.verdicts import (
     Standing,
     Verdict,
     Why,

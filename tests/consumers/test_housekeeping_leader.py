@@ -4,8 +4,8 @@ import asyncio
 from contextlib import AsyncExitStack, ExitStack, suppress
 
 import pytest
-from consumers.knowledge.lifecycle import delete
-from consumers.knowledge.verdicts import Why
+from consumers.knowledge.documents.lifecycle import delete
+from consumers.knowledge.documents.verdicts import Why
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.clock import now_ms

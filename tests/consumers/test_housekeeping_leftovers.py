@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 from consumers.handlers import removing
-from consumers.knowledge.files import FolderStore
-from consumers.knowledge.lifecycle import delete, fail_delete, reparse
-from consumers.knowledge.pending import add_if_active
-from consumers.knowledge.tables import KnowledgeBase, Slot
-from consumers.knowledge.tenants import delete_tenant
-from consumers.knowledge.verdicts import DELETES, Why
+from consumers.knowledge.bases.pending import add_if_active
+from consumers.knowledge.bases.tenants import delete_tenant
+from consumers.knowledge.documents.lifecycle import delete, fail_delete, reparse
+from consumers.knowledge.documents.verdicts import DELETES, Why
+from consumers.knowledge.files.store import FolderStore
+from consumers.knowledge.tables.knowledge import KnowledgeBase, Slot
 from contracts.knowledge import ParseStatus, SlotKind, Stage, SummaryStatus
 from contracts.outcomes import Skip
 from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete

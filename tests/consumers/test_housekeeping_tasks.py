@@ -1,10 +1,11 @@
 """Tasks whose jobs are lost end, and deleted bases whose removal was lost go all the same."""
 
 import pytest
-from consumers.knowledge import clearance, tasks
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_tasks import Task
-from consumers.knowledge.verdicts import Why
+from consumers.knowledge.documents.verdicts import Why
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.tasks import Task
+from consumers.knowledge.upkeep import clearance
 from contracts.fences import EVERYTHING
 from contracts.jobs import Scope
 from contracts.payloads.maintenance import KnowledgeBaseClone, KnowledgeBaseDelete

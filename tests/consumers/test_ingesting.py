@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.documents import Entry, Registered
-from consumers.knowledge.ingesting import TOGETHER, CannotTakeIn, find_files, take_in
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.documents import Entry, Registered
+from consumers.knowledge.documents.ingesting import TOGETHER, CannotTakeIn, find_files, take_in
 from consumers.services import open_services
 from contracts.jobs import Job
 from pipeline import Outbox, Pipeline

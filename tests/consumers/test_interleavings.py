@@ -6,18 +6,18 @@ import pytest
 from consumers.api import first_password
 from consumers.document_deeds import act
 from consumers.knowledge import ids
-from consumers.knowledge.again import Again, another_chance
-from consumers.knowledge.contents import chunks_of, drop_contents, store_parsed
-from consumers.knowledge.documents import begin_processing, cancel, fail, register
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import forget_mentions, store_graph
-from consumers.knowledge.knowledge_bases import change_settings, ensure_base, find_base, fix_embedding
-from consumers.knowledge.pending import WIKI, add_if_active
-from consumers.knowledge.slots import Finish, finish_slot
-from consumers.knowledge.spans import Attempt
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_on
-from consumers.knowledge.tenants import delete_tenant
+from consumers.knowledge.bases.knowledge_bases import change_settings, ensure_base, find_base, fix_embedding
+from consumers.knowledge.bases.pending import WIKI, add_if_active
+from consumers.knowledge.bases.tags import Pick, ensure_tags, store_tags, tags_on
+from consumers.knowledge.bases.tenants import delete_tenant
+from consumers.knowledge.documents.again import Again, another_chance
+from consumers.knowledge.documents.contents import chunks_of, drop_contents, store_parsed
+from consumers.knowledge.documents.documents import begin_processing, cancel, fail, register
+from consumers.knowledge.documents.slots import Finish, finish_slot
+from consumers.knowledge.graph.storing import forget_mentions, store_graph
+from consumers.knowledge.language.extraction import Named, Related
+from consumers.knowledge.progress.spans import Attempt
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from contracts.knowledge import ChunkKind, DocumentVerb, ParseStatus, Stage
 from pipeline.config import Settings
 from pipeline.http.documents import Deed

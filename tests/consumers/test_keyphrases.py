@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from consumers.knowledge.keyphrases import MAX_TEXT, keyphrases
+from consumers.knowledge.language.keyphrases import MAX_TEXT, keyphrases
 from hypothesis import given
 from hypothesis import strategies as st
 

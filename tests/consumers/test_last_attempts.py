@@ -10,11 +10,11 @@ import pytest
 from consumers.commands.session import TENANT
 from consumers.handlers.documents import fail_document
 from consumers.handlers.enrichment import picture_lost, read_picture
-from consumers.knowledge.contents import Parsed, Picture, store_parsed
-from consumers.knowledge.documents import ProcessOptions, begin_processing, register
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.lifecycle import cancel_parse
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.contents import Parsed, Picture, store_parsed
+from consumers.knowledge.documents.documents import ProcessOptions, begin_processing, register
+from consumers.knowledge.documents.lifecycle import cancel_parse
+from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.services import Services, open_services
 from contracts.knowledge import ParseStatus
 from contracts.payloads.documents import DocumentProcess, ImageMultimodal, KnowledgePostProcess

@@ -2,14 +2,14 @@
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import Begin, Entry, begin_processing, fail
-from consumers.knowledge.lifecycle import cancel_parse, delete, fail_delete, reparse
-from consumers.knowledge.overseeing import listed
-from consumers.knowledge.pending import WIKI, add_if_active, lane_of
-from consumers.knowledge.slots import Finalizing, Finish, begin_finalizing, finish_slot
-from consumers.knowledge.tables_spans import Span
-from consumers.knowledge.timeline import timeline
+from consumers.knowledge.bases.pending import WIKI, add_if_active, lane_of
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.documents import Begin, Entry, begin_processing, fail
+from consumers.knowledge.documents.lifecycle import cancel_parse, delete, fail_delete, reparse
+from consumers.knowledge.documents.slots import Finalizing, Finish, begin_finalizing, finish_slot
+from consumers.knowledge.progress.overseeing import listed
+from consumers.knowledge.progress.timeline import timeline
+from consumers.knowledge.tables.spans import Span
 from contracts.knowledge import OPEN, DocumentEffect, ParseStatus, SpanCode, SpanStatus
 from contracts.payloads.documents import DocumentProcess
 from contracts.payloads.maintenance import KnowledgeListDelete

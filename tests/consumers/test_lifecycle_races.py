@@ -4,8 +4,8 @@ import asyncio
 import random
 
 import pytest
-from consumers.knowledge.lifecycle import cancel_parse, delete, reparse
-from consumers.knowledge.slots import finish_slot
+from consumers.knowledge.documents.lifecycle import cancel_parse, delete, reparse
+from consumers.knowledge.documents.slots import finish_slot
 
 from tests.support.library import open_library
 from tests.support.library_work import handle, killed_at, surviving, work

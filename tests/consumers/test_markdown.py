@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from consumers.knowledge.markdown import Kind, headings, lines, plain
+from consumers.knowledge.reading.markdown import Kind, headings, lines, plain
 from hypothesis import given
 from hypothesis import strategies as st
 

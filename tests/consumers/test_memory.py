@@ -4,13 +4,13 @@ import asyncio
 
 import numpy as np
 import pytest
-from consumers.knowledge import memory_turns
-from consumers.knowledge.memory import Said, Who, hold, items_of, remember, subject_of, switch
-from consumers.knowledge.memory_reading import segments
-from consumers.knowledge.memory_settings import change_settings, settings_of
-from consumers.knowledge.memory_turns import Message, Then
-from consumers.knowledge.remembering import Noted
-from consumers.knowledge.tenants import register_tenant
+from consumers.knowledge.bases.tenants import register_tenant
+from consumers.knowledge.memory import turns
+from consumers.knowledge.memory.reading import segments
+from consumers.knowledge.memory.remembering import Noted
+from consumers.knowledge.memory.settings import change_settings, settings_of
+from consumers.knowledge.memory.storing import Said, Who, hold, items_of, remember, subject_of, switch
+from consumers.knowledge.memory.turns import Message, Then
 from contracts.knowledge import EXTRACTIVE
 from contracts.memory import ADDED, MemoryKind, TurnRole, WriteMode
 
@@ -62,9 +62,7 @@ async def test_what_was_read_does_not_take_the_place_of_what_somebody_added(libr
 
 async def turn(library, ident: str) -> Then:
     then: Then
-    _, then = await library.do(
-        memory_turns.add_message, ANNA, Message("s", TurnRole.ASSISTANT, "I see.", ident)
-    )
+    _, then = await library.do(turns.add_message, ANNA, Message("s", TurnRole.ASSISTANT, "I see.", ident))
     return then
 
 
@@ -72,9 +70,9 @@ async def test_a_run_that_finds_memory_switched_off_keeps_no_later_turn_waiting(
     await library.do(change_settings, 7, {"enabled": True, "write_mode": "auto"})
     assert await turn(library, "1") is Then.SCHEDULED
     job_id = (await library.look(subject_of, ANNA)).extract_job
-    run = await library.do(memory_turns.begin, ANNA, job_id)
-    (stretch,), _ = segments(await library.look(memory_turns.unread, run), run.cursor)
+    run = await library.do(turns.begin, ANNA, job_id)
+    (stretch,), _ = segments(await library.look(turns.unread, run), run.cursor)
     await library.do(switch, ANNA, on=False)
-    assert not await library.do(memory_turns.store_read, run, stretch, ())
+    assert not await library.do(turns.store_read, run, stretch, ())
     await library.do(switch, ANNA, on=True)
     assert await turn(library, "2") is Then.SCHEDULED

@@ -1,7 +1,7 @@
 """What is read of conversations, and how far: nothing behind the cursor is ever skipped."""
 
 import pytest
-from consumers.knowledge.memory_reading import (
+from consumers.knowledge.memory.reading import (
     MOST_OF_SESSION,
     MOST_SEGMENTS,
     PAUSE_MS,
@@ -9,7 +9,7 @@ from consumers.knowledge.memory_reading import (
     Line,
     segments,
 )
-from consumers.knowledge.remembering import ExtractiveReader, said_of_oneself
+from consumers.knowledge.memory.remembering import ExtractiveReader, said_of_oneself
 from contracts.memory import MemoryKind, TurnRole
 from hypothesis import given
 from hypothesis import strategies as st

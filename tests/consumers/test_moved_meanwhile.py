@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from consumers.handlers import enrichment, moving, tables
-from consumers.knowledge.carrying import move_document
-from consumers.knowledge.knowledge_bases import change_settings, ensure_base
-from consumers.knowledge.sheets import Sheet
-from consumers.knowledge.summarising import Summary
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tags import ensure_tags, tags_on
+from consumers.knowledge.bases.knowledge_bases import change_settings, ensure_base
+from consumers.knowledge.bases.tags import ensure_tags, tags_on
+from consumers.knowledge.embedding.summarising import Summary
+from consumers.knowledge.reading.sheets import Sheet
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.upkeep.carrying import move_document
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Snooze
 from contracts.payloads.enrichment import DataTableSummary, KnowledgeAutoTag, SummaryGeneration

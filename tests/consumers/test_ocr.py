@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consumers.knowledge import ocr, ocr_cyrillic
-from consumers.knowledge.ocr import UnreadablePicture, read_words, why_unread, words_in
-from consumers.knowledge.parsing import parse_document
+from consumers.knowledge.reading import ocr, ocr_cyrillic
+from consumers.knowledge.reading.ocr import UnreadablePicture, read_words, why_unread, words_in
+from consumers.knowledge.reading.parsing import parse_document
 from pipeline.worker.offload import close_children, run_in_child
 
 from tests.support.documents import png

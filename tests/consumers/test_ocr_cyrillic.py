@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from consumers.knowledge import ocr_cyrillic
+from consumers.knowledge.reading import ocr_cyrillic
 
 
 def test_the_data_is_found_where_the_environment_says(monkeypatch, tmp_path: Path):

@@ -1,7 +1,7 @@
 """Which lines of a picture are believed, and in what order they are read."""
 
 import pytest
-from consumers.knowledge.ocr_lines import Line, believed, in_reading_order, is_foreign
+from consumers.knowledge.reading.ocr_lines import Line, believed, in_reading_order, is_foreign
 
 HEIGHT = 20
 LETTER = 10

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.parsing import Limits, ParsedDocument, UnreadableDocument, parse_document
+from consumers.knowledge.reading.parsing import Limits, ParsedDocument, UnreadableDocument, parse_document
 
 from tests.support.documents import docx, odt, png, zipped
 

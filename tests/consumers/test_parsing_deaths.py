@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from consumers.knowledge import parsing
-from consumers.knowledge.parsed import UnreadableDocument
+from consumers.knowledge.reading import parsing
+from consumers.knowledge.reading.parsed import UnreadableDocument
 from pipeline.worker.offload import close_children
 
 

@@ -4,8 +4,8 @@ import os
 import time
 
 import pytest
-from consumers.knowledge.encodings import clean, decode
-from consumers.knowledge.parsing import parse_document
+from consumers.knowledge.reading.encodings import clean, decode
+from consumers.knowledge.reading.parsing import parse_document
 
 RUSSIAN = "Очереди и воркеры: субстрат исполнения фоновых задач, как трафик разведён по нагрузке."
 CHINESE = "内置服务是系统级别的配置，对所有空间可见，但敏感信息会被隐藏。"

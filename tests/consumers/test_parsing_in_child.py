@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from consumers.knowledge import parsing
-from consumers.knowledge.parsing import Limits, UnreadableDocument, parse, parse_document
+from consumers.knowledge.reading import parsing
+from consumers.knowledge.reading.parsing import Limits, UnreadableDocument, parse, parse_document
 from pipeline.worker.offload import close_children
 
 from tests.support.documents import docx

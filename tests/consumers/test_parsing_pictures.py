@@ -3,8 +3,8 @@
 import struct
 
 import pytest
-from consumers.knowledge.pdfs import agreement
-from consumers.knowledge.pictures import identify, size
+from consumers.knowledge.reading.pdfs import agreement
+from consumers.knowledge.reading.pictures import identify, size
 
 from tests.support.documents import png
 

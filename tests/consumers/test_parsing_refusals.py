@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.parsing import Limits, UnreadableDocument, parse_document
+from consumers.knowledge.reading.parsing import Limits, UnreadableDocument, parse_document
 
 from tests.support.documents import BILLION_LAUGHS, docx, odt, ole, png, with_false_sizes, zipped
 

@@ -1,16 +1,24 @@
 """What a base is about: asked for once in a window, made of what its documents say, and not made anew of the same."""
 
 import pytest
-from consumers.knowledge import profile_asking, profiling
-from consumers.knowledge.carrying import move_document
-from consumers.knowledge.enrichments import fail_summary
-from consumers.knowledge.knowledge_bases import change_settings, ensure_base, fix_embedding
-from consumers.knowledge.lifecycle import delete
-from consumers.knowledge.profile_asking import ask_at_once, ask_for_profile
-from consumers.knowledge.profiling import ExtractiveWriter, Material, gather, profile_of, store, store_written
-from consumers.knowledge.settings import Profile
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.tables_profiles import ProfileStatus
+from consumers.knowledge.bases import profile_asking
+from consumers.knowledge.bases.knowledge_bases import change_settings, ensure_base, fix_embedding
+from consumers.knowledge.bases.profile_asking import ask_at_once, ask_for_profile
+from consumers.knowledge.bases.settings import Profile
+from consumers.knowledge.documents.enrichments import fail_summary
+from consumers.knowledge.documents.lifecycle import delete
+from consumers.knowledge.tables.knowledge import Knowledge
+from consumers.knowledge.tables.profiles import ProfileStatus
+from consumers.knowledge.upkeep import profiling
+from consumers.knowledge.upkeep.carrying import move_document
+from consumers.knowledge.upkeep.profiling import (
+    ExtractiveWriter,
+    Material,
+    gather,
+    profile_of,
+    store,
+    store_written,
+)
 from contracts.payloads.enrichment import KnowledgeBaseProfile
 from pipeline.store import now_ms
 from sqlalchemy import update

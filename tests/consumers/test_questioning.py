@@ -1,7 +1,7 @@
 """Which questions a piece of a document answers."""
 
 import pytest
-from consumers.knowledge.questioning import LONGEST, MOST, Source, generate_questions
+from consumers.knowledge.language.questioning import LONGEST, MOST, Source, generate_questions
 from hypothesis import given
 from hypothesis import strategies as st
 

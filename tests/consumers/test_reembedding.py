@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from consumers.handlers import reembed as handlers
 from consumers.handlers.reembed import reembed, reembed_lost
-from consumers.knowledge import reembedding, tasks
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.sides import held
-from consumers.knowledge.store_work import UnderWay
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.long_work.store_work import UnderWay
+from consumers.knowledge.search.sides import held
+from consumers.knowledge.upkeep import reembedding
 from consumers.ks import HANDLERS
 from contracts.knowledge import DocumentEffect
 from contracts.outcomes import Skip, Snooze

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from consumers.commands.report import Outcome, report
-from consumers.knowledge.documents import Entry
-from consumers.knowledge.fates import Fate
+from consumers.knowledge.documents.documents import Entry
+from consumers.knowledge.progress.fates import Fate
 from contracts.knowledge import ParseStatus, SpanCode
 
 from tests.support.commands import Said, streamlane

@@ -15,15 +15,15 @@ import pytest
 from consumers.commands.ingest import Watch
 from consumers.commands.session import POOLS, TENANT, Session
 from consumers.document_deeds import act
-from consumers.knowledge import stages
-from consumers.knowledge.embedding import LocalEmbedder
-from consumers.knowledge.files import FileStoreError
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.lifecycle import delete
-from consumers.knowledge.parsed import ExtractedImage
-from consumers.knowledge.stages import KeptEmbedder, Stages
-from consumers.knowledge.tables import Knowledge
-from consumers.knowledge.tables_stages import StageFile
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents import stages
+from consumers.knowledge.documents.lifecycle import delete
+from consumers.knowledge.documents.stages import KeptEmbedder, Stages
+from consumers.knowledge.embedding.embedder import LocalEmbedder
+from consumers.knowledge.files.store import FileStoreError
+from consumers.knowledge.reading.parsed import ExtractedImage
+from consumers.knowledge.tables.knowledge import Knowledge
+from consumers.knowledge.tables.stages import StageFile
 from consumers.lanes import HANDLERS
 from consumers.services import open_services
 from contracts.knowledge import DocumentVerb

@@ -5,8 +5,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.ocr import why_unread
-from consumers.knowledge.parsing import Limits, parse_document
+from consumers.knowledge.reading.ocr import why_unread
+from consumers.knowledge.reading.parsing import Limits, parse_document
 from contracts.knowledge import ParseStatus
 
 from tests.support.documents import Scan, pdf

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from consumers.knowledge.search import EntryKind
-from consumers.knowledge.search_ranking import RANK_DEPTH
-from consumers.knowledge.search_rows import POSTINGS
+from consumers.knowledge.search.ranking import RANK_DEPTH
+from consumers.knowledge.search.rows import POSTINGS
+from consumers.knowledge.search.store import EntryKind
 
 from tests.support.indexes import MODEL, direction, entry, open_index
 

@@ -1,8 +1,8 @@
 """Ranks fused, entries folded into passages, documents mixed: all pure."""
 
 import pytest
-from consumers.knowledge.search import EntryKind
-from consumers.knowledge.search_ranking import PASSAGE_CHARS, Candidate, Place, Ranked, passages, rank
+from consumers.knowledge.search.ranking import PASSAGE_CHARS, Candidate, Place, Ranked, passages, rank
+from consumers.knowledge.search.store import EntryKind
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.chunking import split
-from consumers.knowledge.embedding import LocalEmbedder
-from consumers.knowledge.parsed import UnreadableDocument
-from consumers.knowledge.parsing import parse_document
-from consumers.knowledge.questioning import Source, generate_questions
-from consumers.knowledge.search import EntryKind, IndexEntry
-from consumers.knowledge.summarising import TooLittleText, summarise
+from consumers.knowledge.embedding.embedder import LocalEmbedder
+from consumers.knowledge.embedding.summarising import TooLittleText, summarise
+from consumers.knowledge.language.questioning import Source, generate_questions
+from consumers.knowledge.reading.chunking import split
+from consumers.knowledge.reading.parsed import UnreadableDocument
+from consumers.knowledge.reading.parsing import parse_document
+from consumers.knowledge.search.store import EntryKind, IndexEntry
 
 from tests.support.indexes import Index, open_index
 

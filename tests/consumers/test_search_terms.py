@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from consumers.knowledge.search_terms import (
+from consumers.knowledge.language.terms import (
     MAX_QUERY_TERMS,
     MAX_TERM_CHARS,
     clean,

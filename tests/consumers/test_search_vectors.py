@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from consumers.knowledge.search import EntryKind, Vector
-from consumers.knowledge.search_sqlite import SqliteSearch
-from consumers.knowledge.search_vectors import PAGE_ROWS, Space
+from consumers.knowledge.search.sqlite import SqliteSearch
+from consumers.knowledge.search.store import EntryKind, Vector
+from consumers.knowledge.search.vectors import PAGE_ROWS, Space
 
 from tests.support.databases import sqlite_file
 from tests.support.indexes import MODEL, direction, entry, open_index

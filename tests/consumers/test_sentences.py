@@ -1,8 +1,8 @@
 """The sentences of a text."""
 
 import pytest
-from consumers.knowledge.markdown import Kind
-from consumers.knowledge.sentences import LONGEST, Sentence, sentences, split_sentences
+from consumers.knowledge.language.sentences import LONGEST, Sentence, sentences, split_sentences
+from consumers.knowledge.reading.markdown import Kind
 from hypothesis import given
 from hypothesis import strategies as st
 

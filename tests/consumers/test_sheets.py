@@ -1,8 +1,8 @@
 """What data tables hold: types, ranges and values, and all that in words."""
 
 import pytest
-from consumers.knowledge.sheet_words import described
-from consumers.knowledge.sheets import UnreadableSheet, read_sheets
+from consumers.knowledge.reading.sheet_words import described
+from consumers.knowledge.reading.sheets import UnreadableSheet, read_sheets
 
 from tests.support.documents import xlsx
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.contents import Reading, Stored, store_parsed, store_picture
-from consumers.knowledge.documents import begin_processing
-from consumers.knowledge.slots import Finalizing, Finish, begin_finalizing, finish_slot
+from consumers.knowledge.documents.contents import Reading, Stored, store_parsed, store_picture
+from consumers.knowledge.documents.documents import begin_processing
+from consumers.knowledge.documents.slots import Finalizing, Finish, begin_finalizing, finish_slot
 from contracts.knowledge import ImageStatus, ParseStatus, SummaryStatus
 from contracts.payloads.documents import ImageMultimodal, KnowledgePostProcess
 from pipeline.store import Database, Outbox

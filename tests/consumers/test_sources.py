@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from consumers.handlers import sync
-from consumers.knowledge import lifecycle
+from consumers.knowledge.documents import lifecycle
 from consumers.sources import registry, runs, taking
 from consumers.sources.connector import Config, Content, Deed, Item, Kind, Page, SourceError, listing
 from consumers.sources.kinds import add, kind_of

@@ -1,8 +1,8 @@
 """A folder of some hundred files: a full run, then changes, deletions and renames; the next run touches exactly those."""
 
 import pytest
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.tables.knowledge import Knowledge
 from contracts.sources import SyncMode, SyncState
 from sqlalchemy import select, update
 

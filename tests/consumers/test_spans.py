@@ -2,11 +2,11 @@
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import begin_processing, cancel, fail
-from consumers.knowledge.slots import begin_finalizing, finish_slot
-from consumers.knowledge.spans import MAX_NAME, Attempt, Ending, fit
-from consumers.knowledge.timeline import timeline
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.documents import begin_processing, cancel, fail
+from consumers.knowledge.documents.slots import begin_finalizing, finish_slot
+from consumers.knowledge.progress.spans import MAX_NAME, Attempt, Ending, fit
+from consumers.knowledge.progress.timeline import timeline
 from contracts.knowledge import ParseStatus, SpanCode, SpanKind, SpanStatus, Stage
 from pipeline.clock import now_ms
 

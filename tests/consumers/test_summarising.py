@@ -1,8 +1,14 @@
 """What a document says in a few of its own sentences."""
 
 import pytest
-from consumers.knowledge.embedding import LocalEmbedder
-from consumers.knowledge.summarising import FIRST_WORDS, LIMIT, TooLittleText, first_words, summarise
+from consumers.knowledge.embedding.embedder import LocalEmbedder
+from consumers.knowledge.embedding.summarising import (
+    FIRST_WORDS,
+    LIMIT,
+    TooLittleText,
+    first_words,
+    summarise,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,11 +1,11 @@
 """A stage of a base is switched off while its documents wait for it."""
 
 import pytest
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import begin_processing
-from consumers.knowledge.fates import fates
-from consumers.knowledge.slots import begin_finalizing, finish_slot
-from consumers.knowledge.switching import change, release
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.documents import begin_processing
+from consumers.knowledge.documents.slots import begin_finalizing, finish_slot
+from consumers.knowledge.progress.fates import fates
+from consumers.knowledge.upkeep.switching import change, release
 from contracts.knowledge import ParseStatus, SlotKind
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.enrichment import ChunkExtract
@@ -82,7 +82,7 @@ async def test_what_was_switched_off_and_on_again_serves_who_comes_later(library
 
 
 async def test_many_documents_are_released_in_several_transactions(library, monkeypatch):
-    monkeypatch.setattr("consumers.knowledge.switching.TOGETHER", 2)
+    monkeypatch.setattr("consumers.knowledge.upkeep.switching.TOGETHER", 2)
     places = [await finalizing(library, f"/{n}.txt", kept=slice(1, 3)) for n in range(5)]
     assert await switch_off(library, "extract_graph") == 5
     assert {await library.status(ident) for ident, _ in places} == {ParseStatus.COMPLETED}

@@ -1,8 +1,8 @@
 """Which of the given tags a text is about."""
 
 import pytest
-from consumers.knowledge.embedding import LocalEmbedder
-from consumers.knowledge.tagging import MAX_TAGS, MAX_TEXT, SURE, Tag, match_tags
+from consumers.knowledge.embedding.embedder import LocalEmbedder
+from consumers.knowledge.embedding.tagging import MAX_TAGS, MAX_TEXT, SURE, Tag, match_tags
 
 REDIS = Tag("1", "Redis", "In-memory data store, streams, lists and publish/subscribe")
 DATABASES = Tag("2", "Databases", "Schema migrations, SQL, PostgreSQL")

@@ -1,7 +1,7 @@
 """Long work that people watch: it ends once, and what has ended does not move."""
 
 import pytest
-from consumers.knowledge import tasks
+from consumers.knowledge.long_work import tasks
 from contracts.knowledge import DocumentEffect
 from contracts.payloads.knowledge import StoreBackup, StoreReembed, StoreRestore
 from contracts.payloads.maintenance import KnowledgeBaseClone

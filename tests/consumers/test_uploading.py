@@ -1,7 +1,7 @@
 """What is sent: what it is called."""
 
 import pytest
-from consumers.knowledge.uploading import file_name
+from consumers.knowledge.documents.uploading import file_name
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 from consumers.handlers.wiki import ACTIVE_TTL_S, pages_lost
-from consumers.knowledge.again import another_chance
-from consumers.knowledge.asking import find
-from consumers.knowledge.documents import cancel, fail, register
-from consumers.knowledge.knowledge_bases import change_settings
-from consumers.knowledge.lifecycle import delete
-from consumers.knowledge.removal import remove
-from consumers.knowledge.tenants import delete_tenant
-from consumers.knowledge.wiki_batch import Batch
-from consumers.knowledge.wiki_lane import MAX_FAILS, ask_for_all, ingest_lane
-from consumers.knowledge.wiki_mapping import map_document
-from consumers.knowledge.wiki_reading import read_part
+from consumers.knowledge.answers.asking import find
+from consumers.knowledge.bases.knowledge_bases import change_settings
+from consumers.knowledge.bases.tenants import delete_tenant
+from consumers.knowledge.bases.wiki_lane import MAX_FAILS, ask_for_all, ingest_lane
+from consumers.knowledge.documents.again import another_chance
+from consumers.knowledge.documents.documents import cancel, fail, register
+from consumers.knowledge.documents.lifecycle import delete
+from consumers.knowledge.documents.removal import remove
+from consumers.knowledge.wiki.batch import Batch
+from consumers.knowledge.wiki.mapping import map_document
+from consumers.knowledge.wiki.reading import read_part
 from contracts.identity import derive_id
 from contracts.knowledge import ParseStatus
 from contracts.outcomes import Retry
@@ -270,7 +270,7 @@ async def test_a_batch_that_is_cancelled_gives_its_documents_back_at_once(world,
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumers.knowledge.wiki_batch.map_document", hangs)
+        patch.setattr("consumers.knowledge.wiki.batch.map_document", hangs)
         async with world.working():
             await world.pipeline.enqueue(WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id))
             await reading.wait()
@@ -287,7 +287,7 @@ async def _claimed(world):
 
 async def test_cleanup_happens_after_the_deadline_of_the_job(world, monkeypatch):
     await three(world)
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", lambda *_: asyncio.Event().wait())
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", lambda *_: asyncio.Event().wait())
     async with world.working():
         job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
         receipt = await world.pipeline.enqueue(job, timeout=0.5, max_retry=0)
@@ -304,7 +304,7 @@ async def _nothing_claimed(world):
 
 
 async def test_a_poisoned_document_fails_alone_and_is_given_up_after_five_failures(world, monkeypatch):
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.FAILED_S", 0.0)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.FAILED_S", 0.0)
     places = await three(world)
     poison = places[1][0]
 
@@ -313,7 +313,7 @@ async def test_a_poisoned_document_fails_alone_and_is_given_up_after_five_failur
             raise ValueError("poison")
         return await map_document(database, embedder, due)
 
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", poisoned)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", poisoned)
     async with world.working():
         await world.settled()
     assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 3
@@ -328,14 +328,14 @@ async def test_a_poisoned_document_fails_alone_and_is_given_up_after_five_failur
 
 
 async def test_a_document_that_was_given_up_is_written_about_when_its_death_is_replayed(world, monkeypatch):
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.FAILED_S", 0.0)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.FAILED_S", 0.0)
     await three(world)
 
     async def poisoned(_database, _embedder, due):
         raise ValueError("poison")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumers.knowledge.wiki_batch.map_document", poisoned)
+        patch.setattr("consumers.knowledge.wiki.batch.map_document", poisoned)
         async with world.working():
             await world.settled()
     assert await world.pages() == {}
@@ -367,7 +367,7 @@ async def test_two_batches_never_touch_the_same_document(world, monkeypatch):
         finally:
             inside.discard(due.knowledge_id)
 
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", watched)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", watched)
     async with world.working():
         await world.settled()
     assert [await world.status(ident) for ident, _ in places] == [ParseStatus.COMPLETED] * 8
@@ -387,7 +387,7 @@ async def test_an_operation_that_is_taken_back_meanwhile_writes_nothing(world, m
                 await pending_ops.delete_key(session, ingest_lane(world.kb.id), places[2][0])
         return mapped
 
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", overtaken)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", overtaken)
     async with world.working():
         await world.settled()
     pages = await world.pages()
@@ -421,7 +421,7 @@ async def test_a_very_long_document_does_not_start_over(world, monkeypatch):
         read.append(first)
         return read_part(part, first, language)
 
-    monkeypatch.setattr("consumers.knowledge.wiki_mapping.read_part", counted)
+    monkeypatch.setattr("consumers.knowledge.wiki.mapping.read_part", counted)
     async with world.working():
         await world.settled()
     assert read == [0, 40, 80, 120]
@@ -510,7 +510,7 @@ async def test_a_hung_batch_does_not_keep_its_place(world, monkeypatch):
             await asyncio.Event().wait()
         return await map_document(database, embedder, due)
 
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", hangs)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", hangs)
     async with world.working():
         job = WikiIngest(tenant_id=TENANT, knowledge_base_id=world.kb.id)
         await world.pipeline.enqueue(job, timeout=1, max_retry=0)
@@ -520,8 +520,8 @@ async def test_a_hung_batch_does_not_keep_its_place(world, monkeypatch):
 
 
 async def test_a_page_that_another_batch_holds_lets_its_documents_wait(world, monkeypatch):
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.SLUG_WAIT_S", 0.2)
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.FOLLOW_UP_S", 0.2)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.SLUG_WAIT_S", 0.2)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.FOLLOW_UP_S", 0.2)
     places = await three(world)
     name = f"wiki:slug:{world.kb.id}:{derive_id('job-lease')}"
     assert await world.pipeline.broker.lock(name, "another", 60_000, 1)
@@ -552,7 +552,7 @@ async def test_what_failed_in_an_outage_counts_as_no_failure(world, monkeypatch)
             raise StoreUnavailable("the database is away")
         return await map_document(database, embedder, due)
 
-    monkeypatch.setattr("consumers.knowledge.wiki_batch.map_document", failing)
+    monkeypatch.setattr("consumers.knowledge.wiki.batch.map_document", failing)
     async with world.working():
         await world.settled()
     assert await world.rows("SELECT id FROM task_dead_letters") == []

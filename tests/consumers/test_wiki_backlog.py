@@ -4,8 +4,8 @@ import asyncio
 import os
 
 import pytest
-from consumers.knowledge.wiki_batch import Batch
-from consumers.knowledge.wiki_lane import INGEST, ingest_lane
+from consumers.knowledge.bases.wiki_lane import INGEST, ingest_lane
+from consumers.knowledge.wiki.batch import Batch
 from contracts.payloads.wiki import WikiIngest
 from pipeline.store.tables_pending import task_pending_ops
 

@@ -1,7 +1,7 @@
 """Names of wiki pages: the same in every run, good as addresses and as files, and no two topics under one."""
 
 import pytest
-from consumers.knowledge.wiki_names import document_slug, folder_of, key_of, page_id, slug_of, stems
+from consumers.knowledge.wiki.names import document_slug, folder_of, key_of, page_id, slug_of, stems
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,8 +1,8 @@
 """What a wiki reads out of documents: topics worth a page, and sentences that say something of them."""
 
 import pytest
-from consumers.knowledge.wiki_reading import Finder, Text, alike, combine, read_part
-from consumers.knowledge.wiki_sense import is_topic, standing
+from consumers.knowledge.wiki.reading import Finder, Text, alike, combine, read_part
+from consumers.knowledge.wiki.sense import is_topic, standing
 
 ENGLISH = """# Redis Cluster
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import structlog
 from consumers.handlers import postprocess
-from consumers.knowledge.contents import chunks_of, store_parsed
-from consumers.knowledge.documents import begin_processing
-from consumers.knowledge.wiki_lane import ingest_lane, switch
+from consumers.knowledge.bases.wiki_lane import ingest_lane, switch
+from consumers.knowledge.documents.contents import chunks_of, store_parsed
+from consumers.knowledge.documents.documents import begin_processing
 from contracts.payloads.documents import KnowledgePostProcess
 from pipeline.store.pending_ops import peek
 

@@ -5,9 +5,9 @@ from html import unescape
 from itertools import permutations
 
 import pytest
-from consumers.knowledge.wiki_linking import Target, Titles, cleaned, linked, links_in, mapped
-from consumers.knowledge.wiki_reading import Section, Statement
-from consumers.knowledge.wiki_writing import (
+from consumers.knowledge.wiki.linking import Target, Titles, cleaned, linked, links_in, mapped
+from consumers.knowledge.wiki.reading import Section, Statement
+from consumers.knowledge.wiki.writing import (
     Account,
     Contribution,
     ExtractiveWriter,

@@ -1,7 +1,7 @@
 """Words: the language of a text, and what it is about."""
 
 import pytest
-from consumers.knowledge.words import STOP_WORDS, is_dense, language_of, stem, terms
+from consumers.knowledge.language.words import STOP_WORDS, is_dense, language_of, stem, terms
 
 
 @pytest.mark.parametrize(

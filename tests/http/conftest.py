@@ -7,10 +7,10 @@ import httpx
 import pytest
 from consumers.api import api_of
 from consumers.commands.session import POOLS
-from consumers.knowledge.contents import chunks_of, store_parsed
-from consumers.knowledge.documents import ProcessOptions, SourceFile, begin_processing, register
-from consumers.knowledge.knowledge_bases import ensure_base, fix_embedding
-from consumers.knowledge.slots import begin_finalizing
+from consumers.knowledge.bases.knowledge_bases import ensure_base, fix_embedding
+from consumers.knowledge.documents.contents import chunks_of, store_parsed
+from consumers.knowledge.documents.documents import ProcessOptions, SourceFile, begin_processing, register
+from consumers.knowledge.documents.slots import begin_finalizing
 from consumers.lanes import HANDLERS, handlers_of
 from consumers.services import Services, open_services
 from contracts.jobs import JobPayload, payload_types

@@ -1,8 +1,8 @@
 """Files attached to a chat: read, answered from, and forgotten; no other session or tenant ever sees them."""
 
 import pytest
-from consumers.knowledge import attachments
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.bases.knowledge_bases import ensure_base
 from pipeline.store import now_ms
 from pipeline.store.keys import Capability
 from sqlalchemy import text

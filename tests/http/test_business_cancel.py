@@ -6,7 +6,7 @@ import httpx
 import pytest
 from consumers.database import outbox_of
 from consumers.desk import Documents, desk_of
-from consumers.knowledge.documents import document
+from consumers.knowledge.documents.documents import document
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeBaseDelete
 from contracts.states import JobState

@@ -5,7 +5,7 @@ import re
 from contextlib import AsyncExitStack
 
 import pytest
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.tables.knowledge import Knowledge
 from contracts.jobs import Job
 from contracts.outcomes import Skip
 from contracts.payloads.agents import AgentRun

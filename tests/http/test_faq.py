@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from consumers.knowledge import faq as entries
-from consumers.knowledge import tasks
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.faq import storing as entries
+from consumers.knowledge.long_work import tasks
 from pipeline.store.keys import Capability
 
 from tests.support.documents import xlsx

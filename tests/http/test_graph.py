@@ -5,13 +5,13 @@ import re
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.documents import register
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Chunk, table_of
-from consumers.knowledge.tables_graph import EntityAlias
-from consumers.knowledge.tenants import delete_tenant
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.tenants import delete_tenant
+from consumers.knowledge.documents.documents import register
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import Named, Related
+from consumers.knowledge.tables.graph import EntityAlias
+from consumers.knowledge.tables.knowledge import Chunk, table_of
 from contracts.knowledge import ChunkKind
 from pipeline.http.dashboard.constellations import drawn
 from pipeline.http.graphs import Edge, Neighbourhood, Node

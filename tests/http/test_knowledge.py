@@ -1,8 +1,8 @@
 """Documents over HTTP: where each stands, how its parse went, and to stop, repeat or delete it."""
 
 import pytest
-from consumers.knowledge.documents import SourceFile, begin_processing, document, register
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.documents import SourceFile, begin_processing, document, register
 from contracts.identity import new_id
 from contracts.knowledge import ParseStatus, Stage
 from contracts.states import JobState

@@ -1,7 +1,7 @@
 """Tasks over HTTP: how far each is, and to stop one."""
 
 import pytest
-from consumers.knowledge import tasks
+from consumers.knowledge.long_work import tasks
 from contracts.payloads.maintenance import KnowledgeBaseClone
 from contracts.tasks import TaskStatus
 from pipeline.store.keys import Capability

@@ -1,7 +1,7 @@
 """Knowledge written by hand: published, found, written anew, removed."""
 
 import pytest
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
 from pipeline.store.keys import Capability
 
 from tests.support.waiting import wait_until

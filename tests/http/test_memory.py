@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from consumers.handlers import memory as handling
-from consumers.knowledge import memory_turns
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.memory import Who
-from consumers.knowledge.remembering import ExtractiveReader
-from consumers.knowledge.tables_memory import MemorySubject
-from consumers.knowledge.tenants import delete_tenant
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.tenants import delete_tenant
+from consumers.knowledge.memory import turns
+from consumers.knowledge.memory.remembering import ExtractiveReader
+from consumers.knowledge.memory.storing import Who
+from consumers.knowledge.tables.memory import MemorySubject
 from contracts.payloads.memory import MemoryExtract
 from contracts.states import TERMINAL, JobState
 from pipeline.errors import NotAllowed
@@ -150,7 +150,7 @@ async def test_fifty_turns_during_a_run_make_one_task_and_none_is_skipped(
     await turn(caller, "I have a dog.")
     (running,) = await jobs()
     async with services.outbox.transaction() as sql:
-        run = await memory_turns.begin(sql, who, running)
+        run = await turns.begin(sql, who, running)
     assert run
     assert run.sessions == ("s1",)
     said = [f"I collect things of kind {n}{n}{n}{n}." for n in range(50)]
@@ -158,7 +158,7 @@ async def test_fifty_turns_during_a_run_make_one_task_and_none_is_skipped(
     assert seen == ["noted"] * 50
     assert await jobs() == [running]
     async with services.outbox.transaction() as sql:
-        await memory_turns.release(sql, who, running, run.sessions)
+        await turns.release(sql, who, running, run.sessions)
     read: list[str] = []
     real = ExtractiveReader.read
 

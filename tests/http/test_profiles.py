@@ -1,7 +1,7 @@
 """What a base is about, over HTTP and by jobs that really run."""
 
 import pytest
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.tables.knowledge import Knowledge
 from contracts.payloads.enrichment import KnowledgeBaseProfile
 from contracts.states import JobState
 from pipeline.store import people

@@ -1,12 +1,12 @@
 """Bases and many documents over HTTP: deleted and parsed again by jobs that really run."""
 
 import pytest
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.several import MOST
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tables_tasks import Task
-from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.tags import Pick, ensure_tags, store_tags, tags_of
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.tables.tasks import Task
+from consumers.knowledge.upkeep.several import MOST
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeListDelete, KnowledgeListReparse
 from contracts.states import JobState

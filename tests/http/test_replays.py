@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from consumers.knowledge import ids
-from consumers.knowledge.tables import Knowledge, Slot
+from consumers.knowledge.tables.knowledge import Knowledge, Slot
 from contracts.knowledge import ParseStatus, SlotKind, SummaryStatus
 from contracts.payloads.documents import KnowledgePostProcess
 from contracts.payloads.enrichment import KnowledgeAutoTag, QuestionGeneration, SummaryGeneration

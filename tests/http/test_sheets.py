@@ -1,7 +1,7 @@
 """The data tables of documents: described in numbers and words, found by what they hold."""
 
 import pytest
-from consumers.knowledge.knowledge_bases import ensure_base
+from consumers.knowledge.bases.knowledge_bases import ensure_base
 
 from tests.support.documents import xlsx
 from tests.support.waiting import wait_until

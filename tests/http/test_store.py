@@ -4,9 +4,9 @@ import io
 import zipfile
 
 import pytest
-from consumers.knowledge import reembedding
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.tables import KnowledgeBase
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.upkeep import reembedding
 from pipeline.store.keys import Capability
 
 from tests.support.shelves import ANIMALS, Shelf

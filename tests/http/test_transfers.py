@@ -1,11 +1,11 @@
 """Bases copied and documents moved over HTTP, by jobs that really run."""
 
 import pytest
-from consumers.knowledge import tasks
-from consumers.knowledge.carrying import copy_document
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.transfers import copy_id
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.upkeep.carrying import copy_document
+from consumers.knowledge.upkeep.transfers import copy_id
 from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeBaseClone, KnowledgeMove
 from contracts.tasks import TaskStatus

@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from consumers.knowledge import several, tasks
-from consumers.knowledge.carrying import copy_document
-from consumers.knowledge.files import FileStoreError, FolderStore
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.files.store import FileStoreError, FolderStore
+from consumers.knowledge.long_work import tasks
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.upkeep import several
+from consumers.knowledge.upkeep.carrying import copy_document
 from contracts.outcomes import Retry
 from contracts.payloads.maintenance import IndexDelete, KnowledgeBaseDelete, KnowledgeListReparse
 from contracts.states import JobState

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from consumers.knowledge.documents import register
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables_wiki import PageKind
-from consumers.knowledge.wiki_pages import Plan, known_pages, store_pages, store_sources
-from consumers.knowledge.wiki_writing import Account, Draft
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.documents import register
+from consumers.knowledge.tables.wiki import PageKind
+from consumers.knowledge.wiki.pages import Plan, known_pages, store_pages, store_sources
+from consumers.knowledge.wiki.writing import Account, Draft
 from consumers.services import search_of
 from pipeline.http.dashboard.markup import rendered
 from pipeline.store import people

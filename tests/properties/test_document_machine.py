@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from consumers.knowledge.documents import cancel, fail
-from consumers.knowledge.lifecycle import cancel_parse, delete, reparse
+from consumers.knowledge.documents.documents import cancel, fail
+from consumers.knowledge.documents.lifecycle import cancel_parse, delete, reparse
 from contracts.knowledge import OPEN, ParseStatus
 from contracts.payloads.maintenance import KnowledgeListDelete
 from hypothesis import settings

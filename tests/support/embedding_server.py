@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from consumers.knowledge.embedding_hashing import HashingEmbedder
+from consumers.knowledge.embedding.hashing import HashingEmbedder
 
 KEY = "sk-for-tests"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from consumers.handlers.sync import HANDLERS
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.tables_sources import DataSource, SourceItem, SyncLog
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
+from consumers.knowledge.tables.sources import DataSource, SourceItem, SyncLog
 from consumers.maintenance import HANDLERS as MAINTENANCE
 from consumers.services import Services, open_services
 from consumers.sources import registry, runs

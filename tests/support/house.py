@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 from consumers.database import outbox_of
 from consumers.housekeeping import Housekeeping
-from consumers.knowledge.contents import store_parsed
-from consumers.knowledge.documents import begin_processing
-from consumers.knowledge.slots import begin_finalizing
-from consumers.knowledge.spans import Attempt
-from consumers.knowledge.tables import Knowledge
+from consumers.knowledge.documents.contents import store_parsed
+from consumers.knowledge.documents.documents import begin_processing
+from consumers.knowledge.documents.slots import begin_finalizing
+from consumers.knowledge.progress.spans import Attempt
+from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.sweeping import Sweep, Swept
 from contracts.jobs import Job, JobPayload
 from contracts.knowledge import ParseStatus, Stage

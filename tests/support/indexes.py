@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from consumers.knowledge.search import EntryKind, Hit, IndexEntry, SearchStore, Vector
+from consumers.knowledge.search.store import EntryKind, Hit, IndexEntry, SearchStore, Vector
 from consumers.services import search_of
 from pipeline.store.engine import Database
 from sqlalchemy import URL

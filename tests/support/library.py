@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from consumers.knowledge import ids
-from consumers.knowledge.contents import Parsed, Passage, Picture
-from consumers.knowledge.documents import Registered, SourceFile, register
-from consumers.knowledge.files import FolderStore
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.search import SearchStore
-from consumers.knowledge.slots import Child
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.contents import Parsed, Passage, Picture
+from consumers.knowledge.documents.documents import Registered, SourceFile, register
+from consumers.knowledge.documents.slots import Child
+from consumers.knowledge.files.store import FolderStore
+from consumers.knowledge.search.store import SearchStore
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from consumers.migrations.schema import TARGETS
 from consumers.services import search_of
 from contracts.fences import Coverage

@@ -5,15 +5,21 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
-from consumers.knowledge.contents import Reading, chunks_by_id, chunks_of, store_parsed, store_picture
-from consumers.knowledge.documents import begin_processing, fail
-from consumers.knowledge.enrichments import Asked, Summary, store_questions, store_summary
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.lifecycle import fail_delete
-from consumers.knowledge.removal import remove
-from consumers.knowledge.slots import begin_finalizing, finish_slot
-from consumers.knowledge.tags import Pick, ensure_tags, store_tags, tags_of
+from consumers.knowledge.bases.tags import Pick, ensure_tags, store_tags, tags_of
+from consumers.knowledge.documents.contents import (
+    Reading,
+    chunks_by_id,
+    chunks_of,
+    store_parsed,
+    store_picture,
+)
+from consumers.knowledge.documents.documents import begin_processing, fail
+from consumers.knowledge.documents.enrichments import Asked, Summary, store_questions, store_summary
+from consumers.knowledge.documents.lifecycle import fail_delete
+from consumers.knowledge.documents.removal import remove
+from consumers.knowledge.documents.slots import begin_finalizing, finish_slot
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import Named, Related
 from contracts.jobs import JobPayload
 from contracts.knowledge import ChunkKind, ImageStatus
 from contracts.payloads.documents import (

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import structlog
-from consumers.knowledge.asking import Found, look
-from consumers.knowledge.chunking import context
-from consumers.knowledge.contents import Parsed, Passage, store_parsed
-from consumers.knowledge.documents import ProcessOptions, SourceFile, begin_processing, register
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.sides import hold
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.tables_tasks import Task
+from consumers.knowledge.answers.asking import Found, look
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.contents import Parsed, Passage, store_parsed
+from consumers.knowledge.documents.documents import ProcessOptions, SourceFile, begin_processing, register
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.reading.chunking import context
+from consumers.knowledge.search.sides import hold
+from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.knowledge.tables.tasks import Task
 from consumers.services import Services, open_services
 from pipeline import Pipeline
 from sqlalchemy import URL, text

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from consumers.knowledge.tables import Knowledge, KnowledgeBase, table_of
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase, table_of
 from contracts.knowledge import ParseStatus, SummaryStatus
 from pipeline.store import Database, insert_new
 

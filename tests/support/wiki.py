@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from consumers.commands.hurrying import wake_wiki
 from consumers.knowledge import ids
-from consumers.knowledge.contents import Parsed, Passage, store_parsed
-from consumers.knowledge.documents import begin_processing, register
-from consumers.knowledge.embedders import Embedders
-from consumers.knowledge.embedding import Embedder, Vectors
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.slots import Child, begin_finalizing
-from consumers.knowledge.tables import Knowledge, KnowledgeBase
-from consumers.knowledge.wiki_lane import FINALIZE, INGEST, finalize_lane, ingest_lane
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.bases.wiki_lane import FINALIZE, INGEST, finalize_lane, ingest_lane
+from consumers.knowledge.documents.contents import Parsed, Passage, store_parsed
+from consumers.knowledge.documents.documents import begin_processing, register
+from consumers.knowledge.documents.slots import Child, begin_finalizing
+from consumers.knowledge.embedding.embedder import Embedder, Vectors
+from consumers.knowledge.embedding.embedders import Embedders
+from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from consumers.services import Services, open_services
 from consumers.wiki import HANDLERS
 from contracts.identity import derive_id

@@ -2,10 +2,12 @@
 
 from typing import Any, Final
 
-from consumers.knowledge import clearance, faq_importing, lifecycle, several, transfers
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.faq_importing import Plan
-from consumers.knowledge.passage_removal import remove_passage
+from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.documents.passage_removal import remove_passage
+from consumers.knowledge.faq import importing
+from consumers.knowledge.faq.importing import Plan
+from consumers.knowledge.upkeep import clearance, several, transfers
 from contracts.identity import new_id
 from contracts.payloads.maintenance import Initiator, KnowledgeMove
 from pipeline.records import JobRecord
@@ -106,8 +108,8 @@ async def import_file(world: World, data: bytes) -> None:
     plan, path = Plan(task_id=new_id()), world.folder / "answers.csv"
     path.write_bytes(data)
     services = world.services
-    source = await faq_importing.stored_file(services.files, plan.task_id, path, path.name)
-    await faq_importing.begin(services.outbox, services.files, world.kb, plan, source)
+    source = await importing.stored_file(services.files, plan.task_id, path, path.name)
+    await importing.begin(services.outbox, services.files, world.kb, plan, source)
 
 
 ROWS: Final = (

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from consumers.knowledge import attachments, lifecycle, manual, profile_asking, tags
-from consumers.knowledge.attachments import Sent
-from consumers.knowledge.knowledge_bases import change_settings
-from consumers.knowledge.manual import Writing
+from consumers.knowledge.answers import attachments
+from consumers.knowledge.answers.attachments import Sent
+from consumers.knowledge.bases import profile_asking, tags
+from consumers.knowledge.bases.knowledge_bases import change_settings
+from consumers.knowledge.documents import lifecycle, manual
+from consumers.knowledge.documents.manual import Writing
 from contracts.payloads.enrichment import DataTableSummary
 from pipeline.records import JobRecord
 

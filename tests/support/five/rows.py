@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from consumers.desk import Documents
-from consumers.knowledge import tasks
-from consumers.knowledge.documents import document
+from consumers.knowledge.documents.documents import document
+from consumers.knowledge.long_work import tasks
 from contracts.knowledge import DocumentEffect, ParseStatus
 from contracts.states import JobState
 from contracts.tasks import TaskStatus

@@ -2,13 +2,16 @@
 
 from typing import Any, Final
 
-from consumers.knowledge import backing_up, curating, memory_settings, memory_turns, recovering, reembedding
-from consumers.knowledge.contents import chunks_of
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.extraction import Named, Related
-from consumers.knowledge.graph import store_graph
-from consumers.knowledge.memory import Who
-from consumers.knowledge.memory_turns import Message
+from consumers.knowledge.backups import backing_up, recovering
+from consumers.knowledge.documents.contents import chunks_of
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.graph import curating
+from consumers.knowledge.graph.storing import store_graph
+from consumers.knowledge.language.extraction import Named, Related
+from consumers.knowledge.memory import settings, turns
+from consumers.knowledge.memory.storing import Who
+from consumers.knowledge.memory.turns import Message
+from consumers.knowledge.upkeep import reembedding
 from consumers.sources import registry, runs
 from consumers.sources.registry import NewSource
 from consumers.sources.runs import Wish
@@ -76,11 +79,11 @@ async def finished(world: World) -> None:
 
 async def spoken(world: World) -> None:
     wishes = {"enabled": True, "write_mode": "auto", "delay_s": 5, "min_interval_s": 0}
-    await world.do(memory_settings.change_settings, TENANT, wishes)
+    await world.do(settings.change_settings, TENANT, wishes)
     who = Who(TENANT, "berg")
     for session, text in (("a", "My name is Anna. I live in Tromso."), ("b", "I like green tea.")):
-        await world.do(memory_turns.add_message, who, Message(session, TurnRole.USER, text))
-        await world.do(memory_turns.add_message, who, Message(session, TurnRole.ASSISTANT, "I see."))
+        await world.do(turns.add_message, who, Message(session, TurnRole.USER, text))
+        await world.do(turns.add_message, who, Message(session, TurnRole.ASSISTANT, "I see."))
 
 
 async def harvest(world: World, record: JobRecord | None = None) -> None:

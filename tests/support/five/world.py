@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from consumers.knowledge.embedding_hashing import HashingEmbedder
-from consumers.knowledge.knowledge_bases import ensure_base
-from consumers.knowledge.passages import Passages
-from consumers.knowledge.tables import KnowledgeBase
-from consumers.knowledge.uploading import Upload, take_in_passages, take_in_uploads
+from consumers.knowledge.bases.knowledge_bases import ensure_base
+from consumers.knowledge.documents.uploading import Upload, take_in_passages, take_in_uploads
+from consumers.knowledge.embedding.hashing import HashingEmbedder
+from consumers.knowledge.reading.passages import Passages
+from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.lanes import HANDLERS
 from consumers.migrations.schema import TARGETS
 from consumers.services import Services, open_services

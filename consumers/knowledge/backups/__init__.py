@@ -1,0 +1,1 @@
+"""Archives of bases, and bases from archives."""

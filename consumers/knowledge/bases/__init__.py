@@ -1,0 +1,1 @@
+"""Knowledge bases: found, set up, and asked whether they live."""

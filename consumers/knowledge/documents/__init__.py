@@ -1,0 +1,1 @@
+"""A document from its first byte to its removal."""

@@ -1,0 +1,1 @@
+"""Texts as vectors, and what is told from them."""

@@ -1,0 +1,1 @@
+"""Files too big for the database: one port, in a folder and in a bucket."""

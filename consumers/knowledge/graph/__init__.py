@@ -1,0 +1,1 @@
+"""Things and how they relate, over all documents of a base."""

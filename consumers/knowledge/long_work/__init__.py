@@ -1,0 +1,1 @@
+"""Work that a person starts and watches."""

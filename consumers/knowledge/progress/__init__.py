@@ -1,0 +1,1 @@
+"""How a document fares, step by step."""

@@ -1,0 +1,1 @@
+"""The index: one port, in SQLite and in PostgreSQL."""

@@ -1,0 +1,1 @@
+"""What is done to whole bases, and to many documents at once."""
