@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from consumers.handlers import sync
 from consumers.knowledge.documents import lifecycle
+from consumers.knowledge.progress.fates import named_of
 from consumers.sources import registry, runs, taking
 from consumers.sources.connector import Config, Content, Deed, Item, Kind, Page, SourceError, listing
 from consumers.sources.kinds import add, kind_of
@@ -50,6 +51,9 @@ async def test_a_first_run_takes_everything_in(harvest: Harvest, papers: Path):
     assert {row.data_source_id for row in found.values()} == {source.id}
     assert {row.file_name for row in found.values()} == {"a.md", "b.txt", "c.md"}
     assert await harvest.services.files.read(found["b/c.md"].file_key) == b"second"
+    async with harvest.services.database.read() as sql:
+        cited = await named_of(sql, [row.id for row in found.values()])
+    assert sorted(one.path for one in cited.values()) == sorted(THREE)
 
 
 async def test_the_next_run_touches_exactly_what_changed(harvest: Harvest, papers: Path):

@@ -1,5 +1,6 @@
 """How documents fare, as people are told."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,11 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from consumers.knowledge.progress.spans import current_root
 from consumers.knowledge.tables.knowledge import Chunk, Image, Knowledge, Slot
 from consumers.knowledge.tables.spans import Span
-from contracts.knowledge import OPEN, ImageStatus, ParseStatus, SlotKind
+from contracts.knowledge import OPEN, DocumentKind, ImageStatus, ParseStatus, SlotKind
 from pipeline.store import batches
 
 UPLOADED: Final = "upload:"
 """How the source begins of what was sent; the hash of its content follows."""
+HARVESTED: Final = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:")
+"""How it begins of what a source brought: with the id of that source, also where the document was carried to another base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +120,14 @@ class Named:
 
 
 async def named_of(session: AsyncSession, knowledge_ids: Sequence[str]) -> Mapping[str, Named]:
-    """Return by id what these documents are cited as; of one that was sent, the name of its file."""
+    """Return by id what these documents are cited as: the name of a file that was sent, the title of what was written by hand,
+    what a source calls its own.
+    """
     found: dict[str, Named] = {}
-    columns = select(Knowledge.id, Knowledge.source, Knowledge.title, Knowledge.file_name)
+    columns = select(Knowledge.id, Knowledge.source, Knowledge.title, Knowledge.file_name, Knowledge.kind)
     for some in batches(knowledge_ids):
         for row in await session.execute(columns.where(Knowledge.id.in_(some))):
-            path = row.file_name if row.source.startswith(UPLOADED) else row.source
+            nameless = row.kind is DocumentKind.MANUAL or row.source.startswith(UPLOADED)
+            path = row.file_name if nameless else HARVESTED.sub("", row.source, count=1)
             found[row.id] = Named(path, row.title or row.file_name)
     return found
