@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -58,9 +59,13 @@ def run(
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             code = runner.run(stop.run(command))
+        sys.stdout.flush()
     except (ConfigurationError, UnknownNameError) as error:
         complain(str(error), "configuration", as_json=as_json)
         code = USAGE
+    except BrokenPipeError:  # whoever read has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be flushed
+        code = FAILED
     except (StreamlaneError, OSError) as error:
         complain(str(error), "failed", as_json=as_json)
         code = FAILED

@@ -175,3 +175,11 @@ def test_a_name_that_is_no_text_is_shown_as_one_everywhere(tmp_path: Path) -> No
     (document,) = done.json["documents"]
     assert document["path"].endswith(r"latin-\xe9.txt")
     assert document["status"] == "failed"
+
+
+UNREAD = "import os, sys; mine, theirs = os.pipe(); os.close(mine); os.dup2(theirs, 1); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def test_whoever_reads_may_stop_reading_and_is_told_nothing(tmp_path: Path) -> None:
+    cut = streamlane("sources", "kinds", data_dir=tmp_path, under=[sys.executable, "-c", UNREAD])
+    assert (cut.code, cut.err) == (1, "")
