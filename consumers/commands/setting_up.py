@@ -125,8 +125,9 @@ async def _tell(opened: Session, name: str, as_json: bool) -> int:
     if as_json:
         emit(facts | {"documents": documents, "tags": tags})
         return OK
-    for key, value in (facts | {"documents": documents}).items():
-        if key != "settings":
+    told = ", ".join(f"{n} {status}" for status, n in documents.items()) or "none"
+    for key, value in (facts | {"documents": told}).items():
+        if key != "settings" and value is not None:
             out.print(f"[bold]{key}[/bold]  {escape(shown(str(value)))}")
     for key, value in _flat(facts["settings"]):
         out.print(f"  {key}={escape(json.dumps(value, ensure_ascii=False))}")

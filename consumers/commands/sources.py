@@ -121,7 +121,7 @@ async def show(kb_name: str, name: str, as_json: bool, *, tenant: int) -> int:
     if as_json:
         emit(facts)
     else:
-        table(("field", "value"), [(key, _flat(value)) for key, value in facts.items() if value])
+        table(("field", "value"), [(key, _flat(_dated(key, value))) for key, value in facts.items() if value])
     return OK
 
 
@@ -367,6 +367,12 @@ def _run_facts(run: SyncLog) -> dict[str, Any]:
         "finished_at",
     )
     return {name: getattr(run, name) for name in names}
+
+
+def _dated(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {inner: _dated(inner, one) for inner, one in value.items()}
+    return moment(value or 0) if key.endswith("_at") else value
 
 
 def _flat(value: object) -> str:

@@ -47,8 +47,8 @@ def admitted_folder(settings: Settings, path: str) -> Path:
     place = Path(os.path.realpath(path))
     if not any(place.is_relative_to(os.path.realpath(root)) for root in settings.source_folders):
         raise SourceError(
-            f"{path} lies in no folder that sources may read: name one in STREAMLANE_SOURCE_FOLDERS where the"
-            " workers and the API start"
+            f"{path} lies in no folder that sources may read: name one in STREAMLANE_SOURCE_FOLDERS, commas between"
+            " several, where this command, the workers and the API start"
         )
     return place
 

@@ -36,6 +36,8 @@ def test_a_base_is_made_set_up_and_shown(tmp_path: Path) -> None:
     shown = streamlane("kb", "show", "codes", data_dir=data)
     assert "question_count=5" in shown.out
     assert "tag tax: money and duties" in shown.out
+    assert "documents  none" in shown.out
+    assert "embedding_model" not in shown.out
     listed = streamlane("kb", "list", data_dir=data)
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["name", "codes"]
 

@@ -1,6 +1,7 @@
 """`streamlane sources`, as a person or a script runs it."""
 
 import pytest
+from consumers.commands.terminal import moment
 
 from tests.support.commands import streamlane
 from tests.support.harvest import write
@@ -32,6 +33,9 @@ def test_a_folder_is_named_run_looked_at_and_removed(sources, tmp_path):
     assert sources("sync", "papers").out.strip() == "success: 1 unchanged, 1 deleted"
     told = sources("show", "papers", "--json").json
     assert (told["items"]["synced"], told["last_run"]["deleted"], told["health"]["ok"]) == (1, 1, True)
+    dated = sources("show", "papers").out
+    assert f"last_success_at\t{moment(told['last_success_at'])}\n" in dated
+    assert f'"finished_at": "{moment(told["last_run"]["finished_at"])}"' in dated
     assert "papers\tfolder\tactive\t@daily UTC" in sources("list").out
     assert [one["created"] for one in sources("logs", "papers", "--json").json["logs"]] == [0, 2]
     assert sources("set", "papers", "--cron=", "--json").json["next_run_at"] is None
