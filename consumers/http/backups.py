@@ -1,8 +1,9 @@
 """Backups over HTTP: made, listed, saved, removed, and restored into a new base."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +16,8 @@ from consumers.http.knowledge_bases import Name
 from consumers.http.receiving import received
 from consumers.http.tasks import Started, delivery_of
 from consumers.knowledge.backups import backing_up, recovering
+from consumers.knowledge.backups.archive import ArchiveRefused, manifest_of
+from consumers.knowledge.backups.restoring import NameTaken, free_name
 from consumers.knowledge.files.store import FileStoreError, FileStoreFull
 from consumers.knowledge.tables.backups import Backup
 from consumers.services import Services
@@ -157,9 +160,9 @@ async def restore(
         allow(request, (services.settings.restore_max_gb << 30) + LONGEST_BODY)
         async with recorded(call, deed, ("tenant", str(whose))):
             task_id = new_id()
-            key = await _kept(request, services, task_id)
+            key, base = await _kept(request, services, task_id)
             try:
-                return await _begin(services, task_id, whose, key, name)
+                return await _begin(services, task_id, whose, key, base, name)
             except BaseException:
                 with suppress(FileStoreError):
                     await services.files.delete(key)
@@ -169,25 +172,35 @@ async def restore(
     asked = _asked(await request.body())
     async with recorded(call, deed, ("backup", asked.backup_id)):
         found = await _backup(request, who, asked.backup_id)
-        return await _begin(services, new_id(), found.tenant_id, found.file_key, asked.name)
+        base = {"name": found.name}
+        return await _begin(services, new_id(), found.tenant_id, found.file_key, base, asked.name)
 
 
-async def _kept(request: Request, services: Services, task_id: str) -> str:
-    """Put the archive that is sent into the file store; return its key."""
-    key = recovering.key_of(task_id)
+async def _kept(request: Request, services: Services, task_id: str) -> tuple[str, Mapping[str, Any]]:
+    """Put the archive that is sent into the file store; return its key, and what it says of its base."""
+    key, most_bytes = recovering.key_of(task_id), services.settings.restore_max_gb << 30
     try:
         async with received(request) as uploads:
+            manifest = await asyncio.to_thread(manifest_of, uploads[0].path, most_bytes=most_bytes)
             await services.files.put(key, uploads[0].path)
+    except ArchiveRefused as error:
+        raise Problem(400, str(error), "archive_refused") from None
     except FileStoreFull as error:
         raise Problem(507, str(error), "file_store_full") from None
     except FileStoreError as error:
         raise Problem(503, str(error), "store_unavailable") from None
-    return key
+    return key, manifest.base
 
 
-async def _begin(services: Services, task_id: str, tenant_id: int, key: str, name: str | None) -> Restored:
-    async with services.outbox.transaction() as sql:
-        kb_id = await recovering.ask_for(sql, task_id, tenant_id, key, name)
+async def _begin(
+    services: Services, task_id: str, tenant_id: int, key: str, base: Mapping[str, Any], name: str | None
+) -> Restored:
+    try:
+        async with services.outbox.transaction() as sql:
+            wanted = await free_name(sql, base, tenant_id, name)
+            kb_id = await recovering.ask_for(sql, task_id, tenant_id, key, wanted)
+    except NameTaken as error:
+        raise Problem(409, str(error), "name_taken") from None
     return Restored(task_id=task_id, delivery=delivery_of(sql), knowledge_base_id=kb_id)
 
 

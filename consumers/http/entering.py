@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.http.callers import PREFIX, Ident, base_of, printable, services_of, writer
@@ -56,7 +57,6 @@ CONTENT: Final[dict[str, Any]] = {
     "multipart/form-data": {"schema": FORM},
     "application/json": {"schema": {"oneOf": [Address.model_json_schema(), Passages.model_json_schema()]}},
 }
-WRITTEN: Final[TypeAdapter[Address | Passages]] = TypeAdapter(Address | Passages)
 
 
 class Sent(BaseModel):
@@ -121,10 +121,7 @@ async def _taken_in(
         raise Problem(
             415, "send a form with files (multipart/form-data), or JSON", "unsupported_content_type"
         )
-    try:
-        given = WRITTEN.validate_json(await request.body())
-    except ValidationError as error:
-        raise RequestValidationError(error.errors(include_url=False)) from None
+    given = _written(await request.body())
     if isinstance(given, Address):
         return await take_in_address(services, kb_id, given.url)
     texts = [text for one in given.passages if (text := printable(one)).strip()]
@@ -158,3 +155,17 @@ def _answer(response: Response, entered: Sequence[Entered], delivery: Delivery) 
     if answer.duplicate:
         response.status_code = 200
     return answer
+
+
+def _written(body: bytes) -> Address | Passages:
+    try:
+        told = from_json(body)
+    except ValueError as error:
+        raise Problem(422, f"this is no JSON: {error}", "invalid_request") from None
+    if not isinstance(told, dict) or not {"url", "passages"} & told.keys():
+        raise Problem(422, 'send {"url": "https://…"} or {"passages": ["…", …]}', "invalid_request")
+    shape: type[Address | Passages] = Address if "url" in told else Passages
+    try:
+        return shape.model_validate(told)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False)) from None

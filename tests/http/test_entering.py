@@ -162,6 +162,7 @@ async def test_json_that_makes_no_sense_is_refused(operator, base):
     for status, body in SENSELESS_JSON:
         answer = await operator.post(url, content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, body) == (status, body)
+    assert (await operator.post(url, json={})).json()["error"].startswith('send {"url": ')
     assert (await operator.post(url, content=b"a", headers={"content-type": "text/plain"})).status_code == 415
 
 

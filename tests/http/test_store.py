@@ -100,13 +100,27 @@ async def test_a_backup_is_made_listed_saved_and_restored_from_both_its_id_and_i
         assert (await ended(operator, sent))["status"] == "completed"
         for answer in (again, sent):
             assert await first(operator, f"{BASES}/{answer.json()['knowledge_base_id']}") == before
-        bad = {"file": ("backup.zip", archive[:-99], "application/zip")}
+        bad = {"file": ("backup.zip", damaged(archive), "application/zip")}
         refused = await operator.post(f"{BASES}/restore", files=bad, params={"tenant_id": 1, "name": "bad"})
         said = await ended(operator, refused)
-        assert (said["status"], "cut off" in said["error"]) == ("failed", True)
+        assert (said["status"], "damaged" in said["error"]) == ("failed", True)
+        cut = {"file": ("backup.zip", archive[:-99], "application/zip")}
+        refused = await operator.post(f"{BASES}/restore", files=cut, params={"tenant_id": 1, "name": "cut"})
+        assert (refused.status_code, refused.json()["code"]) == (400, "archive_refused")
+        for taken in (
+            await operator.post(f"{BASES}/restore", json={"backup_id": backup_id}),
+            await operator.post(f"{BASES}/restore", files=files, params={"tenant_id": 1}),
+        ):
+            assert (taken.status_code, taken.json()["code"]) == (409, "name_taken")
     assert (await operator.delete(f"{base}/backups/{backup_id}")).status_code == 200
     assert (await operator.get(f"{base}/backups")).json()["backups"] == []
     assert (await operator.get(f"{base}/backups/{backup_id}")).json()["code"] == "backup_not_found"
+
+
+def damaged(archive: bytes) -> bytes:
+    """Change a byte within the first entry."""
+    at = archive.index(b"PK\x03\x04", 1) - 40
+    return archive[:at] + bytes([archive[at] ^ 0xFF]) + archive[at + 1 :]
 
 
 async def test_the_backup_of_another_tenant_is_not_there(client, operator, key, base, at_work):

@@ -128,11 +128,7 @@ class Reader:
 
         Raises ArchiveRefused, OSError.
         """
-        try:
-            opened = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise ArchiveRefused(f"this is no backup, or it is cut off: {error}") from None
-        with opened:
+        with _zip(path) as opened:
             reader = cls(opened, _manifest(opened, most_bytes))
             for entry in reader.manifest.entries:
                 reader._check(entry)
@@ -177,6 +173,19 @@ class Reader:
             raise ArchiveRefused(f"{entry.name}: it has {size} bytes, not {entry.size}")
         if digest.hexdigest() != entry.sha256:
             raise ArchiveRefused(f"{entry.name}: its SHA-256 is another than the manifest says")
+
+
+def manifest_of(path: Path, *, most_bytes: int) -> Manifest:
+    """Return what an archive says of itself, of which no entry was read. Raises ArchiveRefused, OSError."""
+    with _zip(path) as opened:
+        return _manifest(opened, most_bytes)
+
+
+def _zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise ArchiveRefused(f"this is no backup, or it is cut off: {error}") from None
 
 
 def _manifest(opened: zipfile.ZipFile, most_bytes: int) -> Manifest:

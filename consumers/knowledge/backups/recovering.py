@@ -92,9 +92,7 @@ def key_of(task_id: str) -> str:
     return f"{tasks.folder(task_id)}/archive.zip"
 
 
-async def ask_for(
-    session: AsyncSession, task_id: str, tenant_id: int, file_key: str, name: str | None
-) -> str:
+async def ask_for(session: AsyncSession, task_id: str, tenant_id: int, file_key: str, name: str) -> str:
     """Begin a restore over HTTP as this task; return the id of the base to be."""
     kb_id = new_id()
     job = StoreRestore(

@@ -100,16 +100,24 @@ class Names:
         return derive_id("restored", self.goal.kb_id, old)
 
 
-async def choose(
-    session: AsyncSession, base: Mapping[str, Any], tenant_id: int, name: str | None, *, trusted: bool
-) -> Goal:
-    """Return what is to be made of an archive. Raises ConfigurationError: the tenant has a base of this name."""
+class NameTaken(ConfigurationError):  # noqa: N818 - a state of the world
+    """The tenant has a base of this name."""
+
+
+async def free_name(session: AsyncSession, base: Mapping[str, Any], tenant_id: int, name: str | None) -> str:
+    """Return what a base is called that is made of an archive: as wished, or as it was. Raises NameTaken."""
     told = str(base.get("name", ""))[:255]
     wanted = name or (told if told.isprintable() else "") or "restored"
     if await find_base(session, tenant_id, wanted) is not None:
-        raise ConfigurationError(
-            f"there is a knowledge base {wanted!r} already: give the restored one another name"
-        )
+        raise NameTaken(f"there is a knowledge base {wanted!r} already: give the restored one another name")
+    return wanted
+
+
+async def choose(
+    session: AsyncSession, base: Mapping[str, Any], tenant_id: int, name: str | None, *, trusted: bool
+) -> Goal:
+    """Return what is to be made of an archive. Raises NameTaken."""
+    wanted = await free_name(session, base, tenant_id, name)
     old = str(base.get("id", ""))[:64]
     keep = trusted and bool(old) and await session.get(KnowledgeBase, old) is None
     return Goal(old if keep else new_id(), tenant_id, wanted, keep_ids=keep)
