@@ -13,13 +13,16 @@ from consumers.knowledge.documents.stages import KeptEmbedder, Stages
 from consumers.knowledge.embedding.embedder import Embedder
 from consumers.knowledge.embedding.embedders import Embedders
 from consumers.knowledge.files.filing import files_of
+from consumers.knowledge.files.noted import NotedStore
 from consumers.knowledge.files.store import FileStore
 from consumers.knowledge.long_work import tasks
 from consumers.knowledge.search.postgres import PostgresSearch
 from consumers.knowledge.search.sides import Side, side_of
 from consumers.knowledge.search.sqlite import SqliteSearch
 from consumers.knowledge.search.store import SearchStore
+from consumers.knowledge.upkeep.unowned import remove_unowned
 from consumers.knowledge.vision import Vision
+from consumers.scratch import sweep_scratch
 from consumers.settings import share
 from consumers.sources.firing import Firing
 from pipeline import Database, Outbox, Pipeline, Settings
@@ -77,6 +80,8 @@ class Services:
         await self.stages.prune()
         await attachments.prune(self.database, self.files)
         await self.files.tidy()
+        await remove_unowned(self.database, self.files)
+        await asyncio.to_thread(sweep_scratch)
         async with self.database.read() as session:
             old = await tasks.finished_long_ago(session)
         for task_id in old:
@@ -93,8 +98,10 @@ class Services:
 @asynccontextmanager
 async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
     """Bring the database to its newest form and open everything. Raises ConfigurationError, StoreUnavailable."""
+    await asyncio.to_thread(sweep_scratch)
     database = await newest_database(pipeline.settings)
-    search, files = search_of(database), files_of(pipeline.settings)
+    search, kept = search_of(database), files_of(pipeline.settings)
+    files = NotedStore(database, kept)
     opened: list[Embedders | Vision] = []
     pipeline.ledger = SqlLedger(database)
     pipeline.inspector.unsent = outbox = outbox_of(pipeline, database)
@@ -121,7 +128,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             search=search,
             embedders=embedders,
             vision=vision,
-            stages=Stages(database, files),
+            stages=Stages(database, kept),
             reading=asyncio.Semaphore(settings.parser_concurrency),
             housekeeping=Housekeeping(pipeline, database, outbox, search),
             firing=Firing(outbox, pipeline.inspector.has_queued, pipeline.broker.states),

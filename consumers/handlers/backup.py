@@ -3,8 +3,6 @@ the file store whole, and the base is hidden until it is.
 """
 
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,6 +14,7 @@ from consumers.knowledge.backups.restoring import Goal, choose
 from consumers.knowledge.files.store import FileMissing
 from consumers.knowledge.long_work import tasks
 from consumers.knowledge.tables.tasks import Task
+from consumers.scratch import scratch
 from consumers.services import Services
 from contracts.payloads.knowledge import StoreBackup, StoreRestore
 from contracts.tasks import TASK_OPEN, TaskStatus
@@ -41,8 +40,8 @@ async def back_up(job: StoreBackup, ctx: Context[Services]) -> None:
         return
     said = _Said(ctx, backup_id)
     try:
-        with TemporaryDirectory(prefix="streamlane-") as folder:
-            path = Path(folder, "backup.zip")
+        with scratch() as folder:
+            path = folder / "backup.zip"
             made = await backing_up.write_archive(
                 services.database, services.search, services.files, kb_id, path, said
             )

@@ -6,7 +6,6 @@ from consumers.handlers.documents import process_document
 from consumers.handlers.phrases import PHRASES
 from consumers.knowledge.documents.documents import ProcessOptions, document, fail
 from consumers.knowledge.documents.manual import NAME
-from consumers.knowledge.documents.stages import stays
 from consumers.knowledge.files.store import file_key
 from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.services import Services
@@ -27,10 +26,6 @@ async def publish(job: ManualProcess, ctx: Context[Services]) -> None:
     key = file_key("originals", data, NAME)
     if not await services.files.exists(key):
         await services.files.put(key, data)
-        async with services.database.read() as session:
-            stayed = await stays(session, job.knowledge_id)
-        if not stayed:  # its removal may have been here before
-            await services.files.delete(key)
     options = ProcessOptions.of(kb, None)
     await process_document(
         DocumentProcess(

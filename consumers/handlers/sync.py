@@ -1,8 +1,6 @@
 """Runs of sources (facts 1.14): one a source at a time, each going on where the last one was interrupted."""
 
 from contextlib import AsyncExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from sqlalchemy import delete, select, update
@@ -13,6 +11,7 @@ from consumers.knowledge.documents import lifecycle
 from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.knowledge.tables.sources import DataSource
 from consumers.outbound import OutboundError, StatusRefused
+from consumers.scratch import scratch
 from consumers.services import Services
 from consumers.sources import items, runs
 from consumers.sources.connector import PAGE, SourceError, Surroundings
@@ -84,8 +83,8 @@ async def _work(ready: Ready, job: DataSourceSync, ctx: Context[Services]) -> No
     try:
         kind = kind_of(source.kind)
         config, credentials = kind.checked(source.config, source.credentials, services.settings)
-        with TemporaryDirectory() as folder:
-            around = Surroundings(services.settings, Path(folder), now_ms, recall)
+        with scratch() as folder:
+            around = Surroundings(services.settings, folder, now_ms, recall)
             async with kind.connect(config, credentials, around) as connector:
                 state = await Syncing(ready, job, ctx, connector).run()
         ctx.log.info("synced", source=source.id, mode=ready.mode.value, state=state.value)

@@ -5,7 +5,6 @@ import errno
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from fastapi import Request
@@ -17,6 +16,7 @@ from consumers.knowledge.documents.uploading import Upload, file_name, refuse_un
 from consumers.knowledge.files.store import FileStoreFull
 from consumers.knowledge.reading.formats import LOOKED_AT
 from consumers.knowledge.reading.parsed import UnreadableDocument
+from consumers.scratch import scratch
 from pipeline.http.errors import Problem
 
 MOST_FILES: Final = 100
@@ -33,10 +33,10 @@ async def received(request: Request) -> AsyncIterator[list[Upload]]:
     boundary = options.get(b"boundary", b"")
     if not boundary:
         raise Problem(400, "the form names no boundary", "invalid_request")
-    with TemporaryDirectory(prefix="streamlane-") as folder, _disk_errors():
+    with scratch() as folder, _disk_errors():
         form = None
         try:
-            form = _Form(boundary, Path(folder))
+            form = _Form(boundary, folder)
             async for chunk in request.stream():
                 await asyncio.to_thread(form.write, chunk)
             if not form.whole:

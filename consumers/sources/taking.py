@@ -5,8 +5,6 @@ cursor behind them. Killed anywhere and run again, it comes to the same.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from sqlalchemy import case, select, update
@@ -24,6 +22,7 @@ from consumers.knowledge.documents.documents import (
 from consumers.knowledge.documents.ingesting import printable
 from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from consumers.knowledge.tables.sources import DataSource
+from consumers.scratch import scratch
 from consumers.services import Services
 from consumers.sources import items, runs
 from consumers.sources.connector import Connector, Deed, Item
@@ -103,10 +102,10 @@ class Taker:
         if short:
             plan.fetch, plan.held = plan.fetch[:budget], []
             plan.moved, plan.gone, progress = [], [], None
-        with TemporaryDirectory() as folder:
+        with scratch() as folder:
             fetched = await asyncio.gather(
                 *(
-                    self._fetcher.fetch(item, plan.known.get(item.id), Path(folder) / str(at))
+                    self._fetcher.fetch(item, plan.known.get(item.id), folder / str(at))
                     for at, item in enumerate(plan.fetch)
                 )
             )

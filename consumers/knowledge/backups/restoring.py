@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -33,6 +32,7 @@ from consumers.knowledge.search.store import EntryKind, IndexEntry, SearchStore
 from consumers.knowledge.tables.knowledge import Image, Knowledge, KnowledgeBase, table_of
 from consumers.knowledge.tables.wiki import WikiPageSource
 from consumers.knowledge.wiki.names import page_id
+from consumers.scratch import scratch
 from contracts.identity import derive_id, new_id
 from contracts.knowledge import ImageStatus, ParseStatus, SummaryStatus
 from pipeline import Database
@@ -215,8 +215,8 @@ async def _hold(session: AsyncSession, goal: Goal) -> None:
 async def _keys(files: FileStore, reader: Reader, goal: Goal) -> dict[str, str]:
     """Store the files of an archive; return under which keys they are now, by those that they had."""
     keys: dict[str, str] = {}
-    with TemporaryDirectory(prefix="streamlane-") as folder:
-        path = Path(folder, "file")
+    with scratch() as folder:
+        path = folder / "file"
         for row in reader.rows("rows/files.jsonl"):
             old, entry = str(row.get("key", "")), str(row.get("entry", ""))
             if not reader.has(entry):

@@ -4,7 +4,6 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from sqlalchemy import select, update
@@ -16,6 +15,7 @@ from consumers.knowledge.files.store import file_key
 from consumers.knowledge.reading import formats
 from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.outbound import Outbound
+from consumers.scratch import scratch
 from consumers.services import Services
 from contracts.knowledge import DocumentKind
 from contracts.payloads.documents import DocumentProcess
@@ -37,8 +37,8 @@ async def fetch_original(job: DocumentProcess, address: str, services: Services)
 
     Raises OutboundError, FileStoreError, StoreUnavailable.
     """
-    with TemporaryDirectory(prefix="streamlane-") as folder:
-        path = Path(folder, "fetched")
+    with scratch() as folder:
+        path = folder / "fetched"
         async with Outbound(services.settings) as outbound:
             found = await outbound.fetch(address, path)
         if found.media_type.startswith("text/") and found.charset.lower() not in UTF_8:

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from consumers.knowledge.documents.documents import ProcessOptions, Registered, SourceFile, register_many
 from consumers.knowledge.files.store import file_key
 from consumers.knowledge.tables.knowledge import KnowledgeBase
+from consumers.scratch import scratch
 from consumers.services import Services
 
 ABREAST: Final = 4
@@ -144,8 +144,8 @@ async def _kept(services: Services, found: Found) -> SourceFile:
             raise CannotTakeIn(
                 f"it has {size >> 20} MB, the limit is {limit}: split it, or raise STREAMLANE_MAX_FILE_MB"
             )
-        with TemporaryDirectory() as folder:  # what is hashed is what is kept, whatever becomes of the file
-            copy = await asyncio.to_thread(shutil.copyfile, found.path, Path(folder) / "copy")
+        with scratch() as folder:  # what is hashed is what is kept, whatever becomes of the file
+            copy = await asyncio.to_thread(shutil.copyfile, found.path, folder / "copy")
             key = await asyncio.to_thread(file_key, "originals", copy, found.path.name)
             await services.files.put(key, copy)
     except OSError as error:

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from sqlalchemy import select
@@ -29,6 +28,7 @@ from consumers.knowledge.reading.parsed import UnreadableDocument
 from consumers.knowledge.reading.passages import PASSAGES, Passages, first_line
 from consumers.knowledge.tables.knowledge import Knowledge
 from consumers.outbound import AddressRefused, checked_address
+from consumers.scratch import scratch
 from consumers.services import Services
 from contracts.knowledge import DocumentKind, ParseStatus
 from pipeline.store import batches
@@ -109,8 +109,8 @@ async def take_in_passages(
 ) -> tuple[list[Entered], AsyncSession]:
     """Register passages as one document, as `take_in_uploads` does a file."""
     name = given.title or first_line(given.passages[0]) or NAMELESS
-    with TemporaryDirectory(prefix="streamlane-") as folder:
-        path = Path(folder, "passages")
+    with scratch() as folder:
+        path = folder / "passages"
         await asyncio.to_thread(path.write_bytes, given.model_dump_json().encode())
         kept = await _kept(services, path, "passages.json")
         file = replace(kept, file_name=name, file_type=PASSAGES, kind=DocumentKind.PASSAGES)

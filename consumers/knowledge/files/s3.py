@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,6 +27,7 @@ from consumers.knowledge.files.store import (
     FileStoreFull,
     checked_key,
 )
+from consumers.scratch import scratch
 from pipeline.errors import ConfigurationError
 
 PART_BYTES: Final = 16 << 20
@@ -130,8 +130,8 @@ class S3Store:
     async def local(self, key: str) -> AsyncIterator[Path]:
         """See `FileStore`. This is a copy, which goes with the block."""
         name = self._name(key)
-        with TemporaryDirectory(prefix="streamlane-") as folder:
-            path = Path(folder, name.rpartition("/")[2])
+        with scratch() as folder:
+            path = folder / name.rpartition("/")[2]
             await self._call(
                 key, lambda: self._client.download_file(self.bucket.name, name, str(path), Config=_TRANSFER)
             )

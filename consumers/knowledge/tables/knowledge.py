@@ -110,6 +110,7 @@ class Knowledge(Row):
         Index("knowledges_status", "parse_status", "updated_at"),
         Index("knowledges_data_source", "data_source_id"),
         Index("knowledges_content", "knowledge_base_id", "file_hash"),
+        Index("knowledges_file", "file_key"),
     )
 
     id: Mapped[Id] = mapped_column(primary_key=True)

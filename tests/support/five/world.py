@@ -51,6 +51,7 @@ OF_THE_WAY: Final = {
     "tasks",
     "knowledge_processing_spans",
     "stage_files",
+    "file_notes",
     "audit_logs",
     "sync_logs",
     "files of tasks",
