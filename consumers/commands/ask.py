@@ -1,12 +1,13 @@
 """`streamlane search` and `streamlane ask`."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.markup import escape
 
 from consumers.commands.session import Session, session
 from consumers.commands.terminal import FAILED, OK, emit, out, shown
-from consumers.knowledge.answers.answering import Answer, Passage
+from consumers.knowledge.answers.answering import Answer, Citation, Passage
 from consumers.knowledge.answers.asking import answer, look
 from consumers.knowledge.bases.knowledge_bases import find_base, list_bases
 from consumers.knowledge.tables.knowledge import KnowledgeBase
@@ -21,7 +22,14 @@ async def search(query: str, kb_name: str, limit: int, as_json: bool, *, tenant:
     hits = found.passages
     if as_json:
         told = {"notice": found.notice} if found.notice else {}
-        emit({"query": query, "kb": kb_name, "hits": [_described(hit) for hit in hits], **told})
+        emit(
+            {
+                "query": query,
+                "kb": kb_name,
+                "hits": [{**_where(hit), "score": round(hit.score, 4)} for hit in hits],
+                **told,
+            }
+        )
         return OK
     _tell(found.notice)
     for number, hit in enumerate(hits, 1):
@@ -44,7 +52,7 @@ async def ask(question: str, kb_name: str, as_json: bool, *, tenant: int, person
                 "kb": kb_name,
                 "answer": said.text,
                 "method": said.method,
-                "citations": [{"path": c.path, "text": c.text} for c in said.citations],
+                "citations": [_where(citation) for citation in said.citations],
                 **({"notice": said.notice} if said.notice else {}),
             }
         )
@@ -76,5 +84,6 @@ def _tell(notice: str) -> None:
         out.print(f"[yellow]{escape(shown(notice))}[/yellow]")
 
 
-def _described(hit: Passage) -> dict[str, Any]:
-    return {"path": hit.path, "text": hit.text, "score": round(hit.score, 4)}
+def _where(one: Passage | Citation) -> dict[str, Any]:
+    place = asdict(one.place).items() if one.place else ()
+    return {"path": one.path, "text": one.text, **{name: value for name, value in place if value is not None}}

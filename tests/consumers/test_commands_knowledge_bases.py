@@ -39,6 +39,8 @@ def test_a_base_is_described_and_copied(run, tmp_path):
     assert (copied.code, copied.json["status"], copied.json["total"]) == (0, "completed", 3)
     found = run("search", "swans sleep", "--kb", "second", "--json").json["hits"]
     assert {hit["path"].rpartition("/")[2] for hit in found} == {"guide.md", "other.md"}
+    shown = run("documents", "show", found[0]["knowledge_id"], "--json")
+    assert (shown.code, bool(found[0]["chunk_id"])) == (0, True)
 
 
 def test_documents_move_to_another_base_and_the_old_one_is_deleted(run, tmp_path):
