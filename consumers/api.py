@@ -14,6 +14,7 @@ import uvicorn
 from consumers.desk import desk_of
 from pipeline import Database, Pipeline
 from pipeline.http.app import create_app
+from pipeline.http.errors import answer_known
 from pipeline.store import people
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ def api_of(pipeline: Pipeline, database: Database, services: "Services | None" =
     """Return the app that serves this pipeline; with `services`, also what needs the libraries of the domain."""
     app = create_app(desk_of(pipeline, database))
     if services is not None:
-        from consumers.http.routers import ROUTERS  # here: what they need may be absent
+        from consumers.http.routers import KNOWN, ROUTERS  # here: what they need may be absent
 
         app.state.services = services
+        answer_known(app, KNOWN)
         for router in ROUTERS:
             app.include_router(router)
     return app

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from consumers.http.callers import PREFIX, AskedTenant, Ident, Reader, services_of, tenant_of, writer
 from consumers.http.receiving import received
 from consumers.knowledge.answers import attachments
-from consumers.knowledge.files.store import FileStoreError, FileStoreFull
 from consumers.knowledge.tables.attachments import Attachment
 from contracts.attachments import AttachmentStatus
 from pipeline.http.audit import recorded
@@ -86,10 +85,6 @@ async def attach(
         except attachments.TooMany:
             most = attachments.MOST_OF_SESSION
             raise Problem(409, f"a session has at most {most} files: remove some", "too_many") from None
-        except FileStoreFull as error:
-            raise Problem(507, str(error), "file_store_full") from None
-        except FileStoreError as error:
-            raise Problem(503, str(error), "store_unavailable") from None
         noted.details["documents"] = " ".join(sent)[:500]
     return await _listed(request, tenant, session_id, sent)
 

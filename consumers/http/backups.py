@@ -18,7 +18,7 @@ from consumers.http.tasks import Started, delivery_of
 from consumers.knowledge.backups import backing_up, recovering
 from consumers.knowledge.backups.archive import ArchiveRefused, manifest_of
 from consumers.knowledge.backups.restoring import NameTaken, free_name
-from consumers.knowledge.files.store import FileStoreError, FileStoreFull
+from consumers.knowledge.files.store import FileStoreError
 from consumers.knowledge.tables.backups import Backup
 from consumers.services import Services
 from contracts.identity import new_id
@@ -185,10 +185,6 @@ async def _kept(request: Request, services: Services, task_id: str) -> tuple[str
             await services.files.put(key, uploads[0].path)
     except ArchiveRefused as error:
         raise Problem(400, str(error), "archive_refused") from None
-    except FileStoreFull as error:
-        raise Problem(507, str(error), "file_store_full") from None
-    except FileStoreError as error:
-        raise Problem(503, str(error), "store_unavailable") from None
     return key, manifest.base
 
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from consumers.http.callers import PREFIX, Ident, Reader, services_of
 from consumers.knowledge.documents.contents import chunks_from
-from consumers.knowledge.files.store import FileMissing, FileStore, FileStoreError
+from consumers.knowledge.files.store import FileMissing, FileStore
 from consumers.knowledge.reading.passages import PASSAGES
 from consumers.knowledge.tables.knowledge import Knowledge, Question
 from contracts.knowledge import ChunkKind
@@ -61,14 +61,12 @@ class Original(Response):
         self._files, self._key, self._name = files, key, name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI. Raises Problem 404, 503 before anything was sent."""
+        """See ASGI. Raises Problem 404, FileStoreError before anything was sent."""
         try:
             async with self._files.local(self._key) as path:
                 await FileResponse(path, media_type=BINARY, filename=self._name)(scope, receive, send)
         except FileMissing:
             raise _no_original() from None
-        except FileStoreError as error:
-            raise Problem(503, str(error), "store_unavailable") from None
 
 
 @router.get(

@@ -20,7 +20,6 @@ from consumers.knowledge.documents.uploading import (
     take_in_passages,
     take_in_uploads,
 )
-from consumers.knowledge.files.store import FileStoreError, FileStoreFull
 from consumers.knowledge.reading.passages import Passages
 from consumers.outbound import MAX_ADDRESS, AddressRefused
 from consumers.services import Services
@@ -101,10 +100,6 @@ async def send(
             raise Problem(404, f"no knowledge base {id} (any more)", "knowledge_base_not_found") from None
         except AddressRefused as error:
             raise Problem(400, str(error), "address_refused") from None
-        except FileStoreFull as error:
-            raise Problem(507, str(error), "file_store_full") from None
-        except FileStoreError as error:
-            raise Problem(503, str(error), "store_unavailable") from None
         entry.details["documents"] = " ".join(one.registered.knowledge_id for one in entered)[:500]
     return _answer(response, entered, delivery_of(sql))
 

@@ -11,7 +11,7 @@ from consumers.http.receiving import received
 from consumers.http.tasks import delivery_of
 from consumers.knowledge.faq import importing
 from consumers.knowledge.faq.importing import Plan, Source, Start
-from consumers.knowledge.files.store import FileMissing, FileStoreError, FileStoreFull
+from consumers.knowledge.files.store import FileMissing
 from consumers.knowledge.long_work import tasks
 from consumers.knowledge.tables.tasks import Task
 from contracts.identity import new_id
@@ -90,7 +90,7 @@ class Progress(BaseModel):
     updated_at: int
 
 
-@router.post(f"{BASE}/import", status_code=202, responses=documented(400))
+@router.post(f"{BASE}/import", status_code=202, responses=documented(400, 507))
 async def start_import(request: Request, who: Writer, id: Ident, wanted: Import) -> Imported:  # noqa: A002
     """Start an import of entries; one runs for a base at a time."""
     task_id = wanted.task_id or new_id()
@@ -114,22 +114,17 @@ async def start_import_of_file(
         raise Problem(415, "send a form with one file (multipart/form-data)", "unsupported_content_type")
     allow(request, (services.settings.max_file_mb << 20) + LONGEST_BODY)
     plan = Plan(task_id=named, mode=mode, dry_run=dry_run, user=who.id, role=who.role)
-    try:
-        async with received(request) as uploads:
-            if len(uploads) != 1:
-                raise Problem(400, "send one file", "too_many_files")
-            sent = uploads[0]
-            return await _start(
-                request,
-                who,
-                id,
-                plan,
-                lambda: importing.stored_file(services.files, named, sent.path, sent.name),
-            )
-    except FileStoreFull as error:
-        raise Problem(507, str(error), "file_store_full") from None
-    except FileStoreError as error:
-        raise Problem(503, str(error), "store_unavailable") from None
+    async with received(request) as uploads:
+        if len(uploads) != 1:
+            raise Problem(400, "send one file", "too_many_files")
+        sent = uploads[0]
+        return await _start(
+            request,
+            who,
+            id,
+            plan,
+            lambda: importing.stored_file(services.files, named, sent.path, sent.name),
+        )
 
 
 async def _start(

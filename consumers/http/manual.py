@@ -38,7 +38,7 @@ class Published(BaseModel):
     delivery: Delivery
 
 
-@router.post("/knowledge-bases/{id}/manual", status_code=202)
+@router.post("/knowledge-bases/{id}/manual", status_code=202, responses=documented(507))
 async def publish(request: Request, who: Writer, id: Ident, said: Writing) -> Published:  # noqa: A002
     """Publish something as a document of a base."""
     services, writing = services_of(request), _checked(said)
@@ -52,7 +52,7 @@ async def publish(request: Request, who: Writer, id: Ident, said: Writing) -> Pu
     return Published(id=knowledge_id, attempt=1, delivery=delivery_of(sql))
 
 
-@router.put("/knowledge/{id}/manual", status_code=202, responses=documented(409))
+@router.put("/knowledge/{id}/manual", status_code=202, responses=documented(409, 507))
 async def publish_again(request: Request, who: Writer, id: Ident, said: Writing) -> Published:  # noqa: A002
     """Let what was written by hand say something else; what it said stays findable until that is read."""
     services, writing = services_of(request), _checked(said)

@@ -1,5 +1,6 @@
-"""Every router of the domain."""
+"""Every router of the domain, and what any of them may run into."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import APIRouter
@@ -26,6 +27,7 @@ from consumers.http import (
     tenants,
     transfers,
 )
+from consumers.knowledge.files.store import FileStoreError, FileStoreFull
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_bases.router,
@@ -50,3 +52,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     tasks.router,
     tenants.router,
 )
+
+KNOWN: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    FileStoreFull: (507, "file_store_full"),
+    FileStoreError: (503, "store_unavailable"),
+}

@@ -64,6 +64,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def answer_errors(app: FastAPI) -> None:
     """Answer everything that can go wrong with an error body."""
+    answer_known(app, KNOWN)
 
     @app.exception_handler(Problem)
     async def _problem(_request: Request, problem: Problem) -> Response:
@@ -80,17 +81,21 @@ def answer_errors(app: FastAPI) -> None:
         said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         return body(422, said, "invalid_request")
 
-    async def known(_request: Request, error: Exception) -> Response:
-        status, code = next(KNOWN[kind] for kind in type(error).mro() if kind in KNOWN)
-        return body(status, str(error), code)
-
-    for kind in KNOWN:
-        app.add_exception_handler(kind, known)
-
     @app.exception_handler(Exception)
     async def _bug(request: Request, error: Exception) -> Response:
         log.error("a request failed", path=request.url.path, error=repr(error))
         return body(500, "this server failed; its log says how", "internal")
+
+
+def answer_known(app: FastAPI, known: Mapping[type[Exception], tuple[int, str]]) -> None:
+    """Answer errors of these kinds with a status and a code, and with what they say."""
+
+    async def answer(_request: Request, error: Exception) -> Response:
+        status, code = next(known[kind] for kind in type(error).mro() if kind in known)
+        return body(status, str(error), code)
+
+    for kind in known:
+        app.add_exception_handler(kind, answer)
 
 
 def body(status: int, error: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
