@@ -16,6 +16,7 @@ from consumers.knowledge.long_work import tasks
 from consumers.knowledge.tables.knowledge import Knowledge, KnowledgeBase
 from consumers.knowledge.upkeep import clearance
 from consumers.knowledge.upkeep.several import delete_several
+from consumers.knowledge.upkeep.unowned import remove_unowned
 from consumers.lanes import HANDLERS
 from consumers.migrations.schema import TARGETS
 from consumers.services import Services, open_services
@@ -112,7 +113,10 @@ async def at_rest(pipeline: Pipeline, services: Services) -> bool:
 
 
 async def left(services: Services) -> dict[str, int]:
-    """How many rows each table has, and the index, but for those of what tells of what is gone."""
+    """How many rows each table has, and the index, but for those of what tells of what is gone. Files that were stored while
+    their document went are nobody's, and go when it is time to look at their notes.
+    """
+    await remove_unowned(services.database, services.files, kept_ms=0)
     named = [table.name for target in TARGETS for table in target.sorted_tables if table.name not in STAY]
     counts: dict[str, int] = {}
     async with services.database.read() as sql:

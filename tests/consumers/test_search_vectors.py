@@ -85,15 +85,18 @@ from tests.support.indexes import direction, entry, open_index
 async def main():
     async with open_index({str(index.database.url)!r}) as index:
         for n in range(40):
+            sys.stdin.readline()
             await index.put(entry(f"d{{n}}/1", "", direction(n, {DIMENSION})))
             if n % 2:
                 await index.drop(f"d{{n - 1}}")
 asyncio.run(main())
 """
-    writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE)
+    assert writer.stdin
     seen: set[str | None] = set()
 
     async def done() -> bool:
+        writer.stdin.write(b"another\n")
         seen.update(await index.found(ANY_WORD, turned(0), limit=100))
         return writer.returncode is not None
 

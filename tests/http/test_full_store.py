@@ -1,5 +1,7 @@
 """Whatever is sent: a file store without room, or away, is said to be so, and no bug of this server."""
 
+from typing import Any
+
 import httpx
 import pytest
 from consumers.knowledge.files.noted import NotedStore
@@ -7,7 +9,7 @@ from consumers.knowledge.files.store import FileStoreError, FileStoreFull
 
 MANY = [{"question": f"What is {n}?", "answers": ["a number"]} for n in range(3_000)]
 FILE = {"files": {"file": ("a.txt", b"words of a file")}}
-ROUTES = {
+ROUTES: dict[str, dict[str, Any]] = {
     "knowledge": FILE,
     "manual": {"json": {"title": "Hours", "content": "We open at nine."}},
     "faq/import": {"json": {"entries": MANY}},

@@ -9,6 +9,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from consumers.knowledge.documents import originals
+from consumers.knowledge.files.noted import forget
 from consumers.knowledge.files.store import FileStore
 from consumers.knowledge.graph.storing import forget_mentions
 from consumers.knowledge.search.store import EntryKind, SearchStore
@@ -19,7 +20,7 @@ from consumers.knowledge.tables.sources import SourceItem
 from consumers.knowledge.tables.spans import Span
 from consumers.knowledge.tables.stages import StageFile
 from contracts.knowledge import ParseStatus
-from pipeline.store import Database, changed
+from pipeline.store import Database, changed, now_ms
 
 AT_ONCE: Final = 1_000
 """Passages removed in one transaction."""
@@ -56,6 +57,7 @@ async def remove(
             await originals.hold(session, alone=True)
             if not await originals.is_used(session, file_key):
                 await files.delete(file_key)
+                await forget(session, [file_key], now_ms())
     yield "document"
 
 
@@ -74,13 +76,18 @@ def _parts(index: SearchStore, knowledge_id: str) -> list[tuple[str, Part]]:
     def rows(table: Any) -> Part:
         return lambda session: changed(session, delete(table).where(table.knowledge_id == knowledge_id))
 
+    async def notes(session: AsyncSession) -> int:
+        pictures = await session.scalars(select(Image.file_key).where(Image.knowledge_id == knowledge_id))
+        await forget(session, pictures.all(), now_ms())
+        return 0
+
     async def unlinked(session: AsyncSession) -> int:
         """Its source may still have it: the item stays, and says that no document is of it."""
         of_it = SourceItem.knowledge_id == knowledge_id
         return await changed(session, update(SourceItem).where(of_it).values(knowledge_id=None))
 
     found = [("+".join(sorted(kinds)), entries(kinds)) for kinds in ENTRIES]
-    found += [("graph", mentions), ("chunks", chunks), ("source", unlinked)]
+    found += [("graph", mentions), ("chunks", chunks), ("source", unlinked), ("notes", notes)]
     tables = {
         "sheets": TableSummary,
         "tags": KnowledgeTag,
