@@ -92,11 +92,12 @@ async def main():
 asyncio.run(main())
 """
     writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE)
-    assert writer.stdin
+    pace = writer.stdin
+    assert pace
     seen: set[str | None] = set()
 
     async def done() -> bool:
-        writer.stdin.write(b"another\n")
+        pace.write(b"another\n")
         seen.update(await index.found(ANY_WORD, turned(0), limit=100))
         return writer.returncode is not None
 
