@@ -70,7 +70,7 @@ class Fragile:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+    with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as intruder:
         intruder.execute("BEGIN EXCLUSIVE")
         yield
 
