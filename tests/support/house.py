@@ -51,7 +51,7 @@ class House:
             with self.proxy.away():
                 yield
             return
-        with closing(sqlite3.connect(self.library.database.url.database or "")) as other:
+        with closing(sqlite3.connect(self.library.database.url.database or "", timeout=60)) as other:
             other.execute("BEGIN IMMEDIATE")
             yield
 
