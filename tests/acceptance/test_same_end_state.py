@@ -79,13 +79,20 @@ def everything(
     """What is stored, what is left in the queues, and what these questions find."""
     assert (data_dir / "queue.db").exists() is not bool(env)
     commands = [("ask", questions[0]), *(("search", question) for question in questions)]
-    asked = [streamlane(*one, "--kb", kb, "--json", data_dir=data_dir, env=env).json for one in commands]
+    said = [streamlane(*one, "--kb", kb, "--json", data_dir=data_dir, env=env).json for one in commands]
     queues = streamlane("queues", "--json", data_dir=data_dir, env=env).json["queues"]
     return {
         **contents(data_dir, exact=True, url=env.get("STREAMLANE_DATABASE_URL", "")),
-        "asked": asked,
+        "asked": [nameless(one) for one in said],
         "queues": [{name: queue[name] for name in COUNTED} for queue in queues],
     }
+
+
+def nameless(said: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found, without the ids, which are new in each base."""
+    part = "hits" if "hits" in said else "citations"
+    bare = [{name: one[name] for name in one if not name.endswith("_id")} for one in said[part]]
+    return {**said, part: bare}
 
 
 def test_the_demo_ends_the_same_on_redis(away: dict[str, str], tmp_path: Path) -> None:
