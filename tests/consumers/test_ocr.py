@@ -96,7 +96,7 @@ class TestAbsence:
 
     def test_asking_loads_no_library(self):
         heavy = "{'rapidocr', 'onnxruntime', 'cv2', 'PIL', 'numpy', 'kreuzberg'}"
-        code = f"import sys; from consumers.knowledge import ocr; ocr.why_unread(); print({heavy} & set(sys.modules))"
+        code = f"import sys; from consumers.knowledge.reading import ocr; ocr.why_unread(); print({heavy} & set(sys.modules))"
         asked = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
         )
