@@ -13,7 +13,8 @@ import structlog
 
 from consumers.knowledge.documents import leftovers
 from consumers.knowledge.search.store import SearchStore
-from consumers.sweeping import Sweep, Swept, tell_wiki
+from consumers.sweeping import Sweep, Swept
+from consumers.waking import tell_wiki
 from contracts.identity import new_id
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable

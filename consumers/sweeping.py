@@ -2,19 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
 from consumers.knowledge import ids
+from consumers.knowledge.answers import attachments
 from consumers.knowledge.documents import leftovers, stillness
 from consumers.knowledge.documents.leftovers import StillTask, Unsummarised
 from consumers.knowledge.documents.stillness import Still
-from consumers.knowledge.documents.verdicts import Standing, Verdict, Why, decide, lost_task
+from consumers.knowledge.documents.verdicts import Standing, Verdict, Why, decide, lost_attachment, lost_task
 from consumers.knowledge.search.store import SearchStore
 from consumers.knowledge.upkeep import clearance
+from consumers.waking import tell_wiki
 from contracts.knowledge import ParseStatus
 from contracts.payloads.enrichment import SummaryGeneration
 from contracts.payloads.maintenance import KnowledgeBaseDelete, KnowledgeListDelete
@@ -23,7 +25,6 @@ from contracts.topology import QUEUES
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable
 from pipeline.store import audit, batches, dead_letters, now_ms
-from pipeline.store.pending_ops import Backlog
 
 DAY_MS: Final = 86_400_000
 SUMMARY_MS: Final = 3_600_000
@@ -35,7 +36,7 @@ log = structlog.get_logger(component="housekeeping")
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What was done, or would be, to a document; `message` is what the document says of it, where it says anything."""
+    """What was done, or would be, to a document, a task or a file; `message` is what that says of it, where it says anything."""
 
     document: str
     verdict: str
@@ -90,6 +91,7 @@ class Sweep:
         await self._summaries()
         await self._leftovers()
         await self._tasks()
+        await self._attachments()
         await self._bases()
         await self._old_rows()
         swept = self._swept
@@ -296,21 +298,27 @@ class Sweep:
         for some in batches(found):
             named = [task.id for task in some]
             try:
-                async with self._database.read() as session:
-                    unsent = await leftovers.unsent(
-                        session, named
-                    )  # first: from there jobs come to the queue
-                states = await self._broker.states(named)
-                busy = {one for one in named if await self._inspector.has_queued("task", one)}
+                lost = await self._jobless(named)
+                lost -= {one for one in lost if await self._inspector.has_queued("task", one)}
             except StoreUnavailable as error:
                 self._lost_sight(error)
                 self._swept.deferred[Why.UNKNOWN] += len(some)
                 return
-            for task, state in zip(some, states, strict=True):
-                if task.id in unsent | busy or not (state is None or state in TERMINAL):
+            for task in some:
+                if task.id not in lost:
                     self._put_off(Why.QUEUED, task.updated_at)
                 elif self._goes_on():
                     await self._give_up_task(task)
+
+    async def _jobless(self, job_ids: Sequence[str]) -> set[str]:
+        """Return those of these jobs of which nothing is to come. Raises StoreUnavailable."""
+        async with self._database.read() as session:
+            unsent = await leftovers.unsent(session, job_ids)  # first: from there jobs come to the queue
+        states = await self._broker.states(job_ids)
+        ended = {
+            job for job, state in zip(job_ids, states, strict=True) if state is None or state in TERMINAL
+        }
+        return ended - unsent
 
     async def _give_up_task(self, task: StillTask) -> None:
         message = lost_task(task.updated_at, self._threshold_s)
@@ -320,6 +328,33 @@ class Sweep:
                     return
             log.warning("a task is lost", task=task.id, kind=task.kind, message=message)
         self._swept.deeds.append(Deed(task.id, "fail_task", message))
+
+    async def _attachments(self) -> None:
+        """Fail the attached files whose jobs are lost."""
+        async with self._database.read() as session:
+            found = await attachments.motionless(session, self._cutoff)
+        for some in batches(list(found)):
+            jobs = {attachments.reading_job(one): one for one in some}
+            try:
+                lost = {jobs[job] for job in await self._jobless(list(jobs))}
+            except StoreUnavailable as error:
+                self._lost_sight(error)
+                self._swept.deferred[Why.UNKNOWN] += len(some)
+                return
+            for one in some:
+                if one not in lost:
+                    self._put_off(Why.QUEUED, found[one])
+                elif self._goes_on():
+                    await self._give_up_attachment(one, found[one])
+
+    async def _give_up_attachment(self, ident: str, moved_at: int) -> None:
+        message = lost_attachment(moved_at, self._threshold_s)
+        if not self._dry:
+            async with self._outbox.transaction() as session:
+                if not await attachments.give_up(session, ident, moved_at, message):
+                    return
+            log.warning("an attached file is lost", attachment=ident, message=message)
+        self._swept.deeds.append(Deed(ident, "fail_attachment", message))
 
     async def _bases(self) -> None:
         """Ask once more for the end of bases that are deleted and there still."""
@@ -355,24 +390,3 @@ class Sweep:
                 async with self._outbox.transaction() as session:
                     gone = await prune(session, self._now - round(days * DAY_MS))
                 self._swept.forgotten += gone
-
-
-async def tell_wiki(
-    pipeline: Pipeline, outbox: Outbox, backlog: Backlog, *time: int, dry: bool = False
-) -> bool:
-    """Tell a wiki that it has work; False if a job of it is under way, or if it was told that `time` before.
-
-    Raises StoreUnavailable.
-    """
-    lane = backlog.lane
-    job_id = ids.rearm_job(lane.task_type, lane.scope_id, *time)
-    (told,) = await pipeline.broker.states([job_id])
-    if told or await pipeline.inspector.has_queued("knowledge_base", lane.scope_id, {lane.task_type}):
-        return False
-    if not dry:
-        async with outbox.transaction() as session:
-            await leftovers.wake(session, backlog, job_id)
-        log.warning(
-            "a wiki is told that it has work", base=lane.scope_id, type=lane.task_type, waiting=backlog.count
-        )
-    return True

@@ -31,6 +31,7 @@ COMPOSING = {
         "services",
         "settings",
         "sweeping",
+        "waking",
         "wikis",
     ]
 }

@@ -71,6 +71,11 @@ def folder(document_id: str) -> str:
     return f"temporary/{document_id}"
 
 
+def reading_job(document_id: str) -> str:
+    """Return the id of the job that reads an attachment."""
+    return derive_id(document_id, "read")
+
+
 async def attach(outbox: Outbox, files: FileStore, sent: Sent) -> str:
     """Take a file into a session and let it be read; return its id. Raises TooMany, StoreUnavailable, FileStoreError."""
     document_id, now = new_id(), now_ms()
@@ -96,7 +101,7 @@ async def attach(outbox: Outbox, files: FileStore, sent: Sent) -> str:
                 raise TooMany
             await insert_new(session, table_of(Attachment), [row])
             job = TemporaryDocumentProcess(tenant_id=sent.tenant_id, document_id=document_id)
-            await Outbox.add(session, derive_id(document_id, "read"), job)
+            await Outbox.add(session, reading_job(document_id), job)
     except TooMany:
         await files.delete(folder(document_id))
         raise
@@ -147,6 +152,22 @@ async def fail(session: AsyncSession, document_id: str, error: str) -> bool:
         "updated_at": now_ms(),
     }
     return bool(await changed(session, update(Attachment).where(*_open(document_id)).values(failed)))
+
+
+async def motionless(session: AsyncSession, cutoff: int) -> dict[str, int]:
+    """Return the last move (ms) of files that are to be read and have not moved since `cutoff`, by id, the stillest first."""
+    still = Attachment.status.in_(UNDER_WAY), Attachment.updated_at < cutoff, Attachment.expires_at > now_ms()
+    found = select(Attachment.id, Attachment.updated_at).where(*still)
+    rows = await session.execute(found.order_by(Attachment.updated_at, Attachment.id))
+    return {row.id: row.updated_at for row in rows}
+
+
+async def give_up(session: AsyncSession, document_id: str, moved_at: int, error: str) -> bool:
+    """Uploaded, processing → failed, unless it has moved since `moved_at` (ms)."""
+    as_seen = select(Attachment.id).where(*_open(document_id), Attachment.updated_at == moved_at)
+    if await session.scalar(as_seen.with_for_update()) is None:
+        return False
+    return await fail(session, document_id, error)
 
 
 async def of_session(session: AsyncSession, tenant_id: int, session_id: str) -> Sequence[Attachment]:

@@ -112,6 +112,13 @@ def lost_task(moved_at: int, threshold_s: float) -> str:
     )
 
 
+def lost_attachment(moved_at: int, threshold_s: float) -> str:
+    """Return what is said of an attached file whose job was lost."""
+    return (
+        f"its job was lost: no progress since {moment(moved_at)} (> {duration(threshold_s)}); attach it again"
+    )
+
+
 def asked_again(number: int) -> str:
     """Return what is said of a removal that was lost."""
     return f"the removal was lost and is asked for again ({number} of {DELETES})"
