@@ -2,11 +2,10 @@
 
 import json
 import os
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from structlog.testing import capture_logs
 
 from tests.support.backends import BACKENDS
 from tests.support.commands import start_streamlane
+from tests.support.databases import locked
 from tests.support.jobs import Work, working
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import RedisServer
@@ -65,25 +65,18 @@ class Fragile:
     """A database, and what takes it away for as long as a block lasts."""
 
     database: Database
-    away: Callable[[], AbstractContextManager[None]]
+    away: Callable[[], AbstractAsyncContextManager[None]]
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as intruder:
-        intruder.execute("BEGIN EXCLUSIVE")
-        yield
-
-
-@contextmanager
-def killed(server: PostgresServer) -> Iterator[None]:
+@asynccontextmanager
+async def killed(server: PostgresServer) -> AsyncIterator[None]:
     server.kill()
     yield
     server.start()
 
 
-@contextmanager
-def suspended(server: PostgresServer) -> Iterator[None]:
+@asynccontextmanager
+async def suspended(server: PostgresServer) -> AsyncIterator[None]:
     server.suspend()
     yield
     server.resume()
@@ -131,7 +124,7 @@ async def test_the_database_is_away_while_jobs_die_and_each_death_has_one_row(
     with capture_logs() as said:
         async with working(pipeline, on(Work, fail)):
             await wait_until(rows, describe="some deaths are recorded", timeout=60)
-            with fragile.away():
+            async with fragile.away():
                 began = time.monotonic()
                 await enqueue(range(MANY // 2, MANY))
                 await wait_until(all_died, describe="every job has died", timeout=120)
@@ -221,7 +214,7 @@ async def test_postgres_is_away_while_documents_are_worked_on_and_each_ends_as_i
     env: Mapping[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    away: Callable[[PostgresServer], AbstractContextManager[None]],
+    away: Callable[[PostgresServer], AbstractAsyncContextManager[None]],
 ) -> None:
     folder, log = tmp_path / "files", tmp_path / "log"
     folder.mkdir()
@@ -250,7 +243,7 @@ async def test_postgres_is_away_while_documents_are_worked_on_and_each_ends_as_i
         )
         try:
             await wait_until(ended, describe="some documents have ended", timeout=120)
-            with away(postgres_server):
+            async with away(postgres_server):
                 await outage_is_over(time.monotonic())
             await wait_until(all_ended, describe="all have ended", timeout=400, longest_pause=0.5)
             assert worker.poll() is None

@@ -1,8 +1,10 @@
 """Migrated databases for tests: an SQLite file or a database on a PostgreSQL server, each with all tables and nothing in it."""
 
+import asyncio
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,3 +50,15 @@ def _migrated() -> bytes:
         upgrade(f"sqlite:///{path}")
         shutil.copy(path, path.with_suffix(".copy"))
         return path.with_suffix(".copy").read_bytes()
+
+
+@asynccontextmanager
+async def locked(path: Path) -> AsyncIterator[None]:
+    """Lock a database of SQLite while the block runs, as another process would. Its turn comes beside the loop, because whoever
+    has the file may need the loop to leave it.
+    """
+    with closing(
+        sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    ) as intruder:
+        await asyncio.to_thread(intruder.execute, "BEGIN EXCLUSIVE")
+        yield

@@ -1,8 +1,8 @@
 """A knowledge base on a real queue, with documents that stand still since a time that the test chooses."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from pipeline.store import Database
 from sqlalchemy import text, update
 
 from tests.support.backends import BACKENDS, Backend
-from tests.support.databases import migrated
+from tests.support.databases import locked, migrated
 from tests.support.library import Library, children, open_library, parsed
 from tests.support.redis_backend import Redis
 from tests.support.redis_server import forget
@@ -44,15 +44,14 @@ class House:
     backend: Backend
     proxy: TcpProxy | None = None
 
-    @contextmanager
-    def database_away(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def database_away(self) -> AsyncIterator[None]:
         """Let no transaction that writes come to its end."""
         if self.proxy:
             with self.proxy.away():
                 yield
             return
-        with closing(sqlite3.connect(self.library.database.url.database or "", timeout=60)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        async with locked(Path(self.library.database.url.database or "")):
             yield
 
     async def impatient(self) -> None:
