@@ -64,7 +64,7 @@ bench *ARGS:
 
 # Write what is generated in docs/
 docs:
-    python -m docs.state_diagram
+    python -m docs.generated
 
 # Pin what is installed; --upgrade takes the newest of everything
 lock *ARGS:

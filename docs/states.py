@@ -1,15 +1,9 @@
-"""Draw the life of a job in docs/architecture.md from `TRANSITIONS`: `just docs`."""
+"""Draw the life of a job from `TRANSITIONS`."""
 
-import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 
-from contracts.states import TRANSITIONS, JobState, Transition
-
-PAGE = Path(__file__).with_name("architecture.md")
-BLOCK = re.compile(r"(?<=<!-- states -->\n).*?(?=<!-- /states -->)", re.DOTALL)
+from contracts.states import JobState, Transition
 
 
 def render(transitions: Iterable[Transition]) -> str:
@@ -26,17 +20,3 @@ def render(transitions: Iterable[Transition]) -> str:
     ]
     diagram = ["```mermaid", "stateDiagram-v2", *drawn, "```"]
     return "\n".join([*diagram, "", "| from | to | by | when |", "|---|---|---|---|", *rows, ""])
-
-
-def page(text: str) -> str:
-    """`text` with its marked block drawn anew."""
-    return BLOCK.sub(lambda _: render(TRANSITIONS), text)
-
-
-def main() -> int:
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
