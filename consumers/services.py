@@ -17,6 +17,7 @@ from consumers.knowledge.files.noted import NotedStore
 from consumers.knowledge.files.store import FileStore
 from consumers.knowledge.long_work import tasks
 from consumers.knowledge.search.postgres import PostgresSearch
+from consumers.knowledge.search.precedence import Precedence
 from consumers.knowledge.search.sides import Side, side_of
 from consumers.knowledge.search.sqlite import SqliteSearch
 from consumers.knowledge.search.store import SearchStore
@@ -47,6 +48,7 @@ class Services:
     vision: Vision
     stages: Stages
     reading: asyncio.Semaphore
+    precedence: Precedence
     housekeeping: Housekeeping
     firing: Firing
 
@@ -130,6 +132,7 @@ async def open_services(pipeline: Pipeline) -> AsyncIterator[Services]:
             vision=vision,
             stages=Stages(database, kept),
             reading=asyncio.Semaphore(settings.parser_concurrency),
+            precedence=Precedence(),
             housekeeping=Housekeeping(pipeline, database, outbox, search),
             firing=Firing(outbox, pipeline.inspector.has_queued, pipeline.broker.states),
         )

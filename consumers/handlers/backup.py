@@ -131,12 +131,13 @@ HANDLERS: Final = (
 
 
 class _Said:
-    """Says how far it is, once a second, and finds out whether it is still wanted."""
+    """Lets questions by, says how far it is, once a second, and finds out whether it is still wanted."""
 
     def __init__(self, ctx: Context[Services], task_id: str) -> None:
         self._ctx, self._task_id, self._at = ctx, task_id, 0.0
 
     async def __call__(self, what: str, count: int) -> None:
+        await self._ctx.services.precedence.give_way()
         if time.monotonic() - self._at < SAY_S:
             return
         self._at = time.monotonic()

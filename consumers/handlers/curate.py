@@ -87,6 +87,7 @@ class _Work:
         async with self.services.database.read() as session:
             same = await curating.repeated(session, kb_id)
         for some in same:
+            await self.services.precedence.give_way()
             async with self.services.outbox.transaction(self.ctx.job) as session:
                 gone = len(some) - 1
                 if not self.job.dry_run:
@@ -95,6 +96,7 @@ class _Work:
 
     async def _one(self, group: Group) -> None:
         names = [thing.name for thing, _ in group.others]
+        await self.services.precedence.give_way()
         async with self.services.outbox.transaction(self.ctx.job) as session:
             if not self.job.dry_run:
                 names = await curating.merge(session, self.job.knowledge_base_id, group)
@@ -110,6 +112,7 @@ class _Work:
     async def _prune(self) -> None:
         kb_id = self.job.knowledge_base_id
         while True:
+            await self.services.precedence.give_way()
             async with self.services.outbox.transaction(self.ctx.job) as session:
                 step = curating.orphans if self.job.dry_run else curating.prune
                 relations, entities = await step(session, kb_id)

@@ -96,6 +96,7 @@ class _Work:
         for space in reembedding.spaces(self.kb_id):
             after = ""
             while True:
+                await self.services.precedence.give_way()
                 async with self.services.database.read() as session:
                     kb = await session.get(KnowledgeBase, self.kb_id)
                     if kb is None or kb.deleted_at is not None:
@@ -111,8 +112,10 @@ class _Work:
 
     async def _embedded(self, texts: Sequence[str]) -> Vectors:
         """The vectors, a turn of the encoder at a time: whoever asks a question meanwhile waits for one of them at most."""
-        step = getattr(self.embedder, "BATCH", PAGE)
-        parts = [await self._turn(texts[at : at + step]) for at in range(0, len(texts), step)]
+        step, parts = getattr(self.embedder, "BATCH", PAGE), []
+        for at in range(0, len(texts), step):
+            await self.services.precedence.give_way()
+            parts.append(await self._turn(texts[at : at + step]))
         if not self.done and self.refused == len(texts):
             raise TextRefused(f"{self.embedder.model} takes none of the texts: {self.said}")
         return np.concatenate(parts)
@@ -130,6 +133,7 @@ class _Work:
     async def _store(self, space: str, entries: Sequence[Lacking], vectors: Vectors) -> None:
         done, model = self.done + len(entries), self.embedder.model
         self.total = max(self.total, done)
+        await self.services.precedence.give_way()
         async with self.services.outbox.transaction(self.ctx.job) as session:
             await self.index.add(session, space, self.generation, model, entries, vectors)
             going = await tasks.advance(

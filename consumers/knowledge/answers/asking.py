@@ -43,6 +43,11 @@ async def look(services: Services, kb_id: str, query: str, *, limit: int) -> Fou
     meanwhile, all is done again on that one.
     """
     query = query[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
+    with services.precedence.question():
+        return await _look(services, kb_id, query, limit)
+
+
+async def _look(services: Services, kb_id: str, query: str, limit: int) -> Found:
     for _ in range(ROUNDS):
         aim = await aim_at(services, kb_id, query)
         hits = await aim.hits(services.search, [kb_id, storing.space(kb_id)], query, limit)
@@ -101,6 +106,13 @@ async def answer(
     """Answer a question from the passages of a base, of files attached to a chat that are read, and of what is remembered of who
     asks; an answer without citations says that nothing fits.
     """
+    with services.precedence.question():
+        return await _answer(services, kb, question, attached, subject_id)
+
+
+async def _answer(
+    services: Services, kb: KnowledgeBase, question: str, attached: Sequence[str], subject_id: str | None
+) -> Answer:
     found = await look(services, kb.id, question, limit=PASSAGES)
     passages = found.passages
     if attached:

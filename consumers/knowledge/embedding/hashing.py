@@ -27,6 +27,7 @@ class HashingEmbedder:
     DIMENSION: Final = 512
 
     model: Final = MODEL
+    BATCH: Final = 16  # texts in one call, 5 ms in which nothing else of this process computes
 
     def __init__(self, dimension: int = DIMENSION) -> None:
         self.dimension = dimension
