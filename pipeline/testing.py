@@ -10,7 +10,7 @@ from contracts.topology import QUEUES
 from pipeline.errors import WaitTimeout
 from pipeline.handlers import Handler
 from pipeline.inspector import LONGEST_PAGE
-from pipeline.records import JobRecord, TaskFilter
+from pipeline.records import JobRecord, QueueStat, TaskFilter
 from pipeline.runtime import Pipeline
 
 P = TypeVar("P", bound=JobPayload)
@@ -84,11 +84,18 @@ class Flaky(Scripted):
 
 
 async def _idle(pipeline: Pipeline, queues: list[str], types: set[str]) -> bool:
-    deaths = await pipeline.broker.dead_letters(queues, BATCH)
-    if any(death.record.get("type") in types for death in deaths):  # a hook may enqueue, so they come first
+    before = await _stats(pipeline, queues)
+    if any(stat.pending or stat.active for stat in before):
         return False
-    stats = [stat for stat in await pipeline.inspector.queues() if stat.name in queues]
-    return not any(stat.pending or stat.active for stat in stats)
+    deaths = await pipeline.broker.dead_letters(queues, BATCH)
+    if any(death.record.get("type") in types for death in deaths):
+        return False
+    # whatever came or died while the dead letters were read has moved a number
+    return await _stats(pipeline, queues) == before
+
+
+async def _stats(pipeline: Pipeline, queues: list[str]) -> list[QueueStat]:
+    return [stat for stat in await pipeline.inspector.queues() if stat.name in queues]
 
 
 async def _jobs(pipeline: Pipeline, payload: type[JobPayload], state: JobState) -> list[JobRecord]:

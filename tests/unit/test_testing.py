@@ -1,14 +1,18 @@
 """What tests of products are given."""
 
+import asyncio
+
 import pytest
 from contracts.states import JobState
 from pipeline.errors import WaitTimeout
 from pipeline.handlers import Context, on
+from pipeline.records import QueueStat
 from pipeline.runtime import Pipeline
 from pipeline.testing import Flaky, Scripted, assert_enqueued, drain
 
 from tests.support.jobs import Chat, Work, for_ever, handles, record
 from tests.support.moving import moved
+from tests.support.waiting import wait_until
 
 
 async def test_drain_runs_what_is_due_and_what_that_enqueues_and_leaves_what_is_due_later(
@@ -37,6 +41,36 @@ async def test_drain_waits_for_the_hooks_of_the_dead(pipeline: Pipeline) -> None
     await pipeline.enqueue(Work(n=1), max_retry=0)
     await drain(pipeline, [on(Work, Scripted(ValueError("no")), on_archived=hook)])
     assert hooked == [Work(n=1)]
+
+
+async def test_drain_sees_a_job_that_dies_between_two_of_its_looks(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, dying, again, hooked = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
+    queues = pipeline.inspector.queues
+
+    async def handler(_job: Work, _ctx: Context) -> None:
+        await dying.wait()
+        raise ValueError("no")
+
+    async def hook(*_: object) -> None:
+        await again.wait()
+        hooked.set()
+
+    async def archived() -> bool:
+        return (await record(pipeline, job.id)).state is JobState.ARCHIVED
+
+    async def when_it_is_dead() -> list[QueueStat]:
+        nonlocal looks
+        looks += 1
+        (dying if looks == 1 else again).set()
+        await wait_until(archived, describe="the job is archived")
+        return await queues()
+
+    monkeypatch.setattr(pipeline.inspector, "queues", when_it_is_dead)
+    job = await pipeline.enqueue(Work(), max_retry=0)
+    await drain(pipeline, [on(Work, handler, on_archived=hook)])
+    assert hooked.is_set()
 
 
 async def test_drain_asks_the_pool_that_reads_a_queue_and_not_the_one_it_was_made_for(
