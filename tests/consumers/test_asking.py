@@ -7,7 +7,7 @@ import pytest
 from consumers.commands.session import TENANT, Session
 from consumers.demo import DOCUMENTS
 from consumers.knowledge.answers.answering import Passage
-from consumers.knowledge.answers.asking import find
+from consumers.knowledge.answers.asking import look
 from consumers.knowledge.bases.knowledge_bases import ensure_base
 from consumers.knowledge.tables.knowledge import KnowledgeBase
 from consumers.services import open_services
@@ -32,7 +32,7 @@ async def test_a_score_says_how_well_a_passage_fits_and_what_does_not_fit_is_not
     opened, kb = base
 
     async def found(query: str) -> list[Passage]:
-        return await find(opened.services, kb, query, limit=10)
+        return (await look(opened.services, kb.id, query, limit=10)).passages
 
     for query in ("pizza", "кошка", "banana bread recipe", "天气"):
         assert await found(query) == []

@@ -131,7 +131,7 @@ async def test_what_the_service_says_tells_whether_to_try_again(server: Embeddin
 
 
 async def test_a_picture_that_is_too_big_is_sent_smaller():
-    pytest.importorskip("PIL")
+    pytest.importorskip("PIL", reason="Pillow, which makes pictures smaller, is not installed")
     side = int(SENT_PIXELS**0.5) + 200
     data, mime = await sendable(_whole(side), "image/png", memory_mb=1024)
     assert (mime, data[:3]) == ("image/jpeg", b"\xff\xd8\xff")

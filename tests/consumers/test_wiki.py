@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from consumers.handlers.wiki import ACTIVE_TTL_S, pages_lost
-from consumers.knowledge.answers.asking import find
+from consumers.knowledge.answers.asking import look
 from consumers.knowledge.bases.knowledge_bases import change_settings
 from consumers.knowledge.bases.tenants import delete_tenant
 from consumers.knowledge.bases.wiki_lane import MAX_FAILS, ask_for_all, ingest_lane
@@ -402,8 +402,8 @@ async def test_a_page_is_found_and_cited_with_what_it_is_made_from(world):
     await three(world)
     async with world.working():
         await world.settled()
-    found = await find(world.services, world.kb, "Core Pool", limit=20)
-    paths = [passage.path for passage in found]
+    found = await look(world.services, world.kb.id, "Core Pool", limit=20)
+    paths = [passage.path for passage in found.passages]
     assert "wiki core-pool, made from pools.md, queues.md, leases.md" in paths
     assert "/notes/pools.md" in paths
 

@@ -31,13 +31,9 @@ class Found:
     notice: str = ""
 
 
-async def find(services: Services, kb: KnowledgeBase, query: str, *, limit: int) -> list[Passage]:
-    """Return the best passages of a base for any text, by words and by meaning, without those that share neither."""
-    return (await look(services, kb.id, query, limit=limit)).passages
-
-
 async def look(services: Services, kb_id: str, query: str, *, limit: int) -> Found:
-    """Return what `find` returns, and what there is to say of it. Raises StoreUnavailable.
+    """Return the best passages of a base for any text, by words and by meaning, without those that share neither. Raises
+    StoreUnavailable.
 
     The vector of the query and the index it is compared with are chosen together: where another index came to serve
     meanwhile, all is done again on that one.
