@@ -18,6 +18,7 @@ from consumers.waking import tell_wiki
 from contracts.identity import new_id
 from pipeline import Database, Outbox, Pipeline
 from pipeline.errors import StoreUnavailable
+from pipeline.holding import holding
 from pipeline.store import now_ms
 
 EVERY_S: Final = 300.0
@@ -80,24 +81,23 @@ class Housekeeping:
     async def _lead(self) -> AsyncIterator[bool]:
         """Hold the lock while the block runs, unless another process has it."""
         ttl_ms = round(self._lease_s * 1000)
-        self._leads = await self._broker.lock(LOCK, self._owner, ttl_ms) is not None
-        if not self._leads:
-            yield False
-            return
+        async with holding(self._broker, LOCK, self._owner, ttl_ms) as take:
+            self._leads = await take() is not None
+            if not self._leads:
+                yield False
+                return
 
-        async def renew() -> None:
-            while self._leads:
-                await asyncio.sleep(self._lease_s / 3)
-                with suppress(StoreUnavailable):
-                    self._leads = await self._broker.lock(LOCK, self._owner, ttl_ms) is not None
+            async def renew() -> None:
+                while self._leads:
+                    await asyncio.sleep(self._lease_s / 3)
+                    with suppress(StoreUnavailable):
+                        self._leads = await take() is not None
 
-        renewal = asyncio.create_task(renew(), name="lock housekeeping")
-        try:
-            yield True
-        finally:
-            renewal.cancel()
-            with suppress(StoreUnavailable):  # it ends by itself
-                await self._broker.unlock(LOCK, self._owner)
+            renewal = asyncio.create_task(renew(), name="lock housekeeping")
+            try:
+                yield True
+            finally:
+                renewal.cancel()
 
     async def sweep(self, *, dry: bool = False) -> Swept | None:
         """Sweep now; None if another process does. With `dry`, only say what would be done. Raises StoreUnavailable."""

@@ -22,6 +22,7 @@ from pipeline.broker import Broker, DeadLetter
 from pipeline.errors import StoreUnavailable
 from pipeline.failure import describe, stack
 from pipeline.handlers import Handler
+from pipeline.holding import Take, holding
 from pipeline.ledger import Ledger
 from pipeline.looper import stops_us
 from pipeline.outage import doubled
@@ -84,29 +85,29 @@ class DeadLetters:
 
     async def _tend(self, lock: str, queues: Sequence[str]) -> bool:
         """Return whether there may be more to do at once."""
-        if not await self._due(queues) or await self._broker.lock(lock, self._owner, LOCK_MS) is None:
+        if not await self._due(queues):
             return False
-        renewal = asyncio.create_task(self._renew(lock), name=f"lock {lock}")
-        try:
-            letters = await self._due(queues)  # whoever had the lock before may have done some
-            if self._ledger is not None:
-                await self._ledger.record_deaths(letters)
-            hooked = [(letter, hook) for letter in letters if (hook := self._hook(letter)) is not None]
-            calling = {letter.death_id for letter, _ in hooked}
-            if plain := [one.death_id for one in letters if one.death_id not in calling]:
-                await self._over(plain)
-            for letter, hook in hooked:
-                await self._call(hook, letter)
-            return len(letters) >= BATCH
-        finally:
-            renewal.cancel()
-            await self._broker.unlock(lock, self._owner)
+        async with holding(self._broker, lock, self._owner, LOCK_MS) as take:
+            if await take() is None:
+                return False
+            renewal = asyncio.create_task(_renew(take), name=f"lock {lock}")
+            try:
+                return await self._record(queues)
+            finally:
+                renewal.cancel()
 
-    async def _renew(self, lock: str) -> None:
-        while True:
-            await asyncio.sleep(LOCK_MS / 3000)
-            with suppress(StoreUnavailable):
-                await self._broker.lock(lock, self._owner, LOCK_MS)
+    async def _record(self, queues: Sequence[str]) -> bool:
+        """Record those that are due, and run their hooks; return whether there may be more to do at once."""
+        letters = await self._due(queues)  # whoever had the lock before may have done some
+        if self._ledger is not None:
+            await self._ledger.record_deaths(letters)
+        hooked = [(letter, hook) for letter in letters if (hook := self._hook(letter)) is not None]
+        calling = {letter.death_id for letter, _ in hooked}
+        if plain := [one.death_id for one in letters if one.death_id not in calling]:
+            await self._over(plain)
+        for letter, hook in hooked:
+            await self._call(hook, letter)
+        return len(letters) >= BATCH
 
     async def _due(self, queues: Sequence[str]) -> list[DeadLetter]:
         """The oldest deaths that are ours, without those whose hook failed a short while ago."""
@@ -176,3 +177,10 @@ class DeadLetters:
             stack=stack(error),
         )
         return failures, time.monotonic() + wait
+
+
+async def _renew(take: Take) -> None:
+    while True:
+        await asyncio.sleep(LOCK_MS / 3000)
+        with suppress(StoreUnavailable):
+            await take()

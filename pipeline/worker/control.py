@@ -11,6 +11,7 @@ from contracts.options import check_count, check_seconds
 from contracts.outcomes import Retry
 from pipeline.broker import Broker
 from pipeline.errors import StoreUnavailable
+from pipeline.holding import holding
 from pipeline.records import Progress
 from pipeline.worker.attempt import Attempt, Told
 
@@ -50,30 +51,29 @@ class AttemptControl:
     @asynccontextmanager
     async def _hold(self, name: str, owner: str, ttl: float, width: int) -> AsyncIterator[int]:
         until = time.monotonic() + ttl
-        number = await self._broker.lock(name, owner, round(ttl * 1000), width)
-        if number is None:
-            raise Retry(after=TAKEN_RETRY_S, reason=f"lock {name!r} is taken")
+        async with holding(self._broker, name, owner, round(ttl * 1000), width) as take:
+            number = await take()
+            if number is None:
+                raise Retry(after=TAKEN_RETRY_S, reason=f"lock {name!r} is taken")
 
-        async def renew() -> None:
-            nonlocal until
-            while True:
-                await asyncio.sleep(ttl / 3)
-                asked_at = time.monotonic()
-                with suppress(Exception):  # whatever it is: what was not renewed in time is lost
-                    async with asyncio.timeout(max(until - asked_at, ttl / 10)):
-                        if await self._broker.lock(name, owner, round(ttl * 1000), width) != number:
-                            break
-                        until = asked_at + ttl
-                if time.monotonic() >= until:
-                    break
-            self._attempt.tell(Told.LOCK_LOST, f"lost lock {name!r}: it was not renewed within {ttl:g} s")
+            async def renew() -> None:
+                nonlocal until
+                while True:
+                    await asyncio.sleep(ttl / 3)
+                    asked_at = time.monotonic()
+                    with suppress(Exception):  # whatever it is: what was not renewed in time is lost
+                        async with asyncio.timeout(max(until - asked_at, ttl / 10)):
+                            if await take() != number:
+                                break
+                            until = asked_at + ttl
+                    if time.monotonic() >= until:
+                        break
+                self._attempt.tell(Told.LOCK_LOST, f"lost lock {name!r}: it was not renewed within {ttl:g} s")
 
-        renewal = asyncio.create_task(renew(), name=f"lock {name}")
-        forget = self._attempt.at_end(renewal.cancel)
-        try:
-            yield number
-        finally:
-            renewal.cancel()
-            forget()
-            with suppress(StoreUnavailable):  # it ends by itself
-                await self._broker.unlock(name, owner)
+            renewal = asyncio.create_task(renew(), name=f"lock {name}")
+            forget = self._attempt.at_end(renewal.cancel)
+            try:
+                yield number
+            finally:
+                renewal.cancel()
+                forget()
