@@ -35,7 +35,13 @@ COMPOSING = {
         "wikis",
     ]
 }
-COMPOSED = {"pipeline.http", "pipeline.runtime", "pipeline.faststream_app", "pipeline.store"}
+COMPOSED = {
+    "pipeline.http",
+    "pipeline.runtime",
+    "pipeline.faststream_app",
+    "pipeline.holding",
+    "pipeline.store",
+}
 OPERATING = {
     f"consumers/commands/{name}.py"
     for name in [
