@@ -101,6 +101,25 @@ async def test_the_oldest_deaths_come_first_whichever_home_they_are_in(store: Re
     assert (last.job_id, last.queue, last.record["id"]) == (died[4], "wiki", died[4])
 
 
+async def test_of_two_deaths_with_one_entry_id_the_other_stays(store: RedisBroker) -> None:
+    with shared().client() as client:
+        for last, stream in enumerate(
+            ("dead", "dead:tended")
+        ):  # what is written in one millisecond is counted
+            client.xadd(f"{Keys().prefix('core')}{stream}", {"queue": "wiki"}, f"9999999999999-{last}")
+            client.xtrim(f"{Keys().prefix('core')}{stream}", maxlen=0)
+    first, second = await archived(store, 2)
+    tended, untended = await store.dead_letters(["default"], 5)
+    assert (tended.job_id, untended.job_id) == (first, second)
+    for _ in range(3):  # whoever missed the reply asks again
+        await store.tend_dead_letters([tended.death_id])
+    assert await store.dead_letters(["default"], 5) == [untended]
+    for _ in range(3):
+        await store.forget_dead_letters([tended.death_id])
+    assert await store.dead_letters(["default"], 5, tended=True) == []
+    assert await store.dead_letters(["default"], 5) == [untended]
+
+
 async def test_a_death_behind_many_of_another_queue_is_found(store: RedisBroker) -> None:
     with shared().client() as client:
         for number in range(700):

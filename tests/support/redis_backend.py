@@ -205,7 +205,7 @@ def _size(client: Client, key: str) -> int:
             return int(client.scard(key))
         case "stream":
             return int(client.xlen(key)) + sum(int(group["consumers"]) for group in client.xinfo_groups(key))
-        case "hash" if _kind(key) in {"dead:at", "workers", "lock"}:
+        case "hash" if _kind(key) in {"dead:at", "dead:tended:at", "workers", "lock"}:
             return int(client.hlen(key))
         case "none":
             return 0  # it ended meanwhile

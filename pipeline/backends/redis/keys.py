@@ -12,7 +12,8 @@ the job's hash otherwise. Lua builds the keys of single jobs from the prefix by 
     ns:{home}:gone:brief            ZSET    the same for ids that we made, kept for a minute
     ns:{home}:dead                  STREAM  deaths that nobody has taken care of yet
     ns:{home}:dead:tended           STREAM  deaths whose hook has run, and only their row in the ledger is missing
-    ns:{home}:dead:at               HASH    death id → its entry in one of the two
+    ns:{home}:dead:at               HASH    death id → its entry in dead
+    ns:{home}:dead:tended:at        HASH    death id → its entry in dead:tended
     ns:{home}:scopes                ZSET    score 0: <kind>|<scope id>|<type>|<job id> of every job that has not ended
     ns:{home}:unique:<type>|<key>   STRING  <until> <job id>, with a TTL
     ns:{home}:fence:<kind>|<id>     HASH    a job type, or * and the types excluded → cut; with a TTL

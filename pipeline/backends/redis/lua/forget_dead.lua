@@ -5,11 +5,14 @@
 -- returns  how many were here
 -- parts    common
 local removed = 0
-for _, death in ipairs(ARGV) do
-  local entry = call('HGET', P .. 'dead:at', death)
-  if entry then
-    if call('XDEL', P .. 'dead', entry) == 0 then call('XDEL', P .. 'dead:tended', entry) end
-    removed = removed + call('HDEL', P .. 'dead:at', death)
+for _, stream in ipairs({'dead', 'dead:tended'}) do
+  local places = P .. stream .. ':at' -- one each: what is written to both in one millisecond may have one entry id
+  for _, death in ipairs(ARGV) do
+    local entry = call('HGET', places, death)
+    if entry then
+      removed = removed + call('XDEL', P .. stream, entry)
+      call('HDEL', places, death)
+    end
   end
 end
 return removed

@@ -61,7 +61,7 @@ end
 local unrecorded = math.min(call('XLEN', P .. 'dead:tended') - tonumber(ARGV[4]), left)
 if unrecorded > 0 then
   for _, entry in ipairs(call('XRANGE', P .. 'dead:tended', '-', '+', 'COUNT', unrecorded)) do
-    call('HDEL', P .. 'dead:at', pairs_of(entry[2]).death_id)
+    call('HDEL', P .. 'dead:tended:at', pairs_of(entry[2]).death_id)
     call('XDEL', P .. 'dead:tended', entry[1])
   end
 end

@@ -10,7 +10,8 @@ for _, death in ipairs(ARGV) do
   local found = entry and call('XRANGE', P .. 'dead', entry, entry) or {}
   if #found > 0 then
     local copy = call('XADD', P .. 'dead:tended', '*', unpack(found[1][2]))
-    call('HSET', P .. 'dead:at', death, copy)
+    call('HSET', P .. 'dead:tended:at', death, copy)
+    call('HDEL', P .. 'dead:at', death)
     moved = moved + call('XDEL', P .. 'dead', entry)
   end
 end
