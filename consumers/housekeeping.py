@@ -4,9 +4,6 @@ Whatever cannot be told is put off to the next sweep, and what moves meanwhile w
 Sweeping twice at once is therefore harmless; the lock only spares the work.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import structlog
@@ -15,10 +12,8 @@ from consumers.knowledge.documents import leftovers
 from consumers.knowledge.search.store import SearchStore
 from consumers.sweeping import Sweep, Swept
 from consumers.waking import tell_wiki
-from contracts.identity import new_id
 from pipeline import Database, Outbox, Pipeline
-from pipeline.errors import StoreUnavailable
-from pipeline.holding import holding
+from pipeline.holding import Place, holding
 from pipeline.store import now_ms
 
 EVERY_S: Final = 300.0
@@ -46,9 +41,7 @@ class Housekeeping:
         self._pipeline, self._database, self._outbox, self._index = pipeline, database, outbox, index
         self._broker = pipeline.broker
         self._every_ms, self._lease_s = round(every_s * 1000), lease_s
-        self._owner = new_id()
         self._recovered = False
-        self._leads = False
 
     async def tick(self) -> float:
         """Recover once, and sweep unless somebody has in this period; return the seconds to wait.
@@ -59,15 +52,16 @@ class Housekeeping:
         pause = (self._every_ms - passed) / 1000
         if self._recovered and await self._is_swept(number):
             return pause
-        async with self._lead() as leads:
-            if not leads:
+        async with holding(self._broker, LOCK, self._lease_s) as place:
+            if place is None:
                 return min(pause, self._lease_s / 3)  # whoever leads may be lost
             if not self._recovered:
                 await self.recover()
                 self._recovered = True
             if not await self._is_swept(number):
-                await self._sweep().run()
-                await self._broker.remember(LAST, str(number), anew=True)
+                await self._sweep(place).run()
+                if place.is_held:
+                    await self._broker.remember(LAST, str(number), anew=True)
         return pause
 
     async def _is_swept(self, number: int) -> bool:
@@ -77,34 +71,12 @@ class Housekeeping:
         last = await self._broker.remember(LAST, "0")
         return last in {str(number), str(number + 1)}
 
-    @asynccontextmanager
-    async def _lead(self) -> AsyncIterator[bool]:
-        """Hold the lock while the block runs, unless another process has it."""
-        ttl_ms = round(self._lease_s * 1000)
-        async with holding(self._broker, LOCK, self._owner, ttl_ms) as take:
-            self._leads = await take() is not None
-            if not self._leads:
-                yield False
-                return
-
-            async def renew() -> None:
-                while self._leads:
-                    await asyncio.sleep(self._lease_s / 3)
-                    with suppress(StoreUnavailable):
-                        self._leads = await take() is not None
-
-            renewal = asyncio.create_task(renew(), name="lock housekeeping")
-            try:
-                yield True
-            finally:
-                renewal.cancel()
-
     async def sweep(self, *, dry: bool = False) -> Swept | None:
         """Sweep now; None if another process does. With `dry`, only say what would be done. Raises StoreUnavailable."""
         if dry:
-            return await self._sweep(dry=True).run()
-        async with self._lead() as leads:
-            return await self._sweep().run() if leads else None
+            return await self._sweep(None).run()
+        async with holding(self._broker, LOCK, self._lease_s) as place:
+            return await self._sweep(place).run() if place else None
 
     async def recover(self) -> int:
         """Drop the operations of what was deleted, and tell each wiki with a backlog that it has work; return how many.
@@ -121,12 +93,12 @@ class Housekeeping:
             log.info("recovered at start", operations_dropped=dropped, wikis_told=sum(told))
         return sum(told)
 
-    def _sweep(self, *, dry: bool = False) -> Sweep:
+    def _sweep(self, place: Place | None) -> Sweep:
         return Sweep(
             self._pipeline,
             self._database,
             self._outbox,
             self._index,
-            dry=dry,
-            goes_on=lambda: dry or self._leads,
+            dry=place is None,
+            goes_on=lambda: place is None or place.is_held,
         )

@@ -8,21 +8,18 @@ is no ledger, a death of a type that is handled there is left, once its hook has
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import structlog
 
-from contracts.identity import new_id
 from contracts.jobs import payload_type
 from contracts.states import ArchiveReason
 from contracts.topology import by_home
 from pipeline.broker import Broker, DeadLetter
-from pipeline.errors import StoreUnavailable
 from pipeline.failure import describe, stack
 from pipeline.handlers import Handler
-from pipeline.holding import Take, holding
+from pipeline.holding import Place, holding
 from pipeline.ledger import Ledger
 from pipeline.looper import stops_us
 from pipeline.outage import doubled
@@ -33,7 +30,7 @@ EVERY_S: Final = 5.0
 TENDED_EVERY_S: Final = 30.0
 """How often it is looked for what processes without a ledger left."""
 HOOK_LIMIT_S: Final = 60.0
-LOCK_MS: Final = 9_000
+LOCK_S: Final = 9.0
 """Renewed while the work goes on, so that a process that is killed in the middle of it holds the others up no longer."""
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 300.0
@@ -66,7 +63,6 @@ class DeadLetters:
     ) -> None:
         self._broker, self._handlers, self._services = broker, handlers, services
         self._ledger, self._only = ledger, only
-        self._owner = new_id()
         self._queues = tuple(queues)
         self._homes = by_home(queues, str)
         self._put_off: dict[str, tuple[int, float]] = {}
@@ -87,17 +83,13 @@ class DeadLetters:
         """Return whether there may be more to do at once."""
         if not await self._due(queues):
             return False
-        async with holding(self._broker, lock, self._owner, LOCK_MS) as take:
-            if await take() is None:
-                return False
-            renewal = asyncio.create_task(_renew(take), name=f"lock {lock}")
-            try:
-                return await self._record(queues)
-            finally:
-                renewal.cancel()
+        async with holding(self._broker, lock, LOCK_S) as place:
+            return place is not None and await self._record(queues, place)
 
-    async def _record(self, queues: Sequence[str]) -> bool:
-        """Record those that are due, and run their hooks; return whether there may be more to do at once."""
+    async def _record(self, queues: Sequence[str], place: Place) -> bool:
+        """Record those that are due, and run their hooks while we have the lock; return whether there may be more to do at
+        once.
+        """
         letters = await self._due(queues)  # whoever had the lock before may have done some
         if self._ledger is not None:
             await self._ledger.record_deaths(letters)
@@ -106,7 +98,8 @@ class DeadLetters:
         if plain := [one.death_id for one in letters if one.death_id not in calling]:
             await self._over(plain)
         for letter, hook in hooked:
-            await self._call(hook, letter)
+            if place.is_held:
+                await self._call(hook, letter)
         return len(letters) >= BATCH
 
     async def _due(self, queues: Sequence[str]) -> list[DeadLetter]:
@@ -177,10 +170,3 @@ class DeadLetters:
             stack=stack(error),
         )
         return failures, time.monotonic() + wait
-
-
-async def _renew(take: Take) -> None:
-    while True:
-        await asyncio.sleep(LOCK_MS / 3000)
-        with suppress(StoreUnavailable):
-            await take()

@@ -1,12 +1,12 @@
 """What the worker does for a running handler: its progress and its locks."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
-from contracts.identity import check_name, new_id
+from contracts.identity import check_name
 from contracts.options import check_count, check_seconds
 from contracts.outcomes import Retry
 from pipeline.broker import Broker
@@ -46,34 +46,17 @@ class AttemptControl:
         """
         check_seconds(ttl, "lock ttl", least=MIN_TTL_S)
         check_count(width, "lock width", least=1)
-        return self._hold(check_name(name, "lock name"), new_id(), ttl, width)
+        return self._hold(check_name(name, "lock name"), ttl, width)
 
     @asynccontextmanager
-    async def _hold(self, name: str, owner: str, ttl: float, width: int) -> AsyncIterator[int]:
-        until = time.monotonic() + ttl
-        async with holding(self._broker, name, owner, round(ttl * 1000), width) as take:
-            number = await take()
-            if number is None:
+    async def _hold(self, name: str, ttl: float, width: int) -> AsyncIterator[int]:
+        why = f"lost lock {name!r}: it was not renewed within {ttl:g} s"
+        lost = partial(self._attempt.tell, Told.LOCK_LOST, why)
+        async with holding(self._broker, name, ttl, width, lost=lost) as place:
+            if place is None:
                 raise Retry(after=TAKEN_RETRY_S, reason=f"lock {name!r} is taken")
-
-            async def renew() -> None:
-                nonlocal until
-                while True:
-                    await asyncio.sleep(ttl / 3)
-                    asked_at = time.monotonic()
-                    with suppress(Exception):  # whatever it is: what was not renewed in time is lost
-                        async with asyncio.timeout(max(until - asked_at, ttl / 10)):
-                            if await take() != number:
-                                break
-                            until = asked_at + ttl
-                    if time.monotonic() >= until:
-                        break
-                self._attempt.tell(Told.LOCK_LOST, f"lost lock {name!r}: it was not renewed within {ttl:g} s")
-
-            renewal = asyncio.create_task(renew(), name=f"lock {name}")
-            forget = self._attempt.at_end(renewal.cancel)
+            forget = self._attempt.at_end(place.leave)
             try:
-                yield number
+                yield place.number
             finally:
-                renewal.cancel()
                 forget()

@@ -9,12 +9,13 @@ from contracts.knowledge import ParseStatus
 from contracts.payloads.maintenance import KnowledgeListDelete
 from pipeline.clock import now_ms
 from pipeline.errors import StoreUnavailable
+from pipeline.holding import holding
 from pipeline.looper import Looper
 
 from tests.support.house import PLACES, open_house
 from tests.support.library import Killed
 from tests.support.library_work import killed_at
-from tests.support.waiting import wait_until
+from tests.support.waiting import stays_true, wait_until
 
 PENDING, FAILED = ParseStatus.PENDING, ParseStatus.FAILED
 LEASE_S = 0.6
@@ -65,9 +66,9 @@ async def test_sweeps_are_aligned_so_that_all_processes_come_together(house):
 
 async def test_a_sweep_that_still_runs_is_not_joined_by_another(house):
     document = await stuck(house)
-    running, waiting = house.keeper(), house.keeper()
-    async with running._lead() as leads:
-        assert leads
+    waiting = house.keeper()
+    async with holding(house.pipeline.broker, "housekeeping", 30) as place:
+        assert place is not None
         assert await waiting.tick() <= 10, "it comes back: whoever leads may be lost"
         assert await waiting.sweep() is None
         assert await house.library.status(document.id) is PENDING
@@ -93,14 +94,45 @@ async def test_where_the_leader_was_killed_another_sweeps_within_the_lease(house
 
 async def test_a_leader_that_works_for_long_stays_the_leader(house):
     long, other = house.keeper(lease_s=LEASE_S), house.keeper(lease_s=LEASE_S)
-    async with long._lead():
-        end = asyncio.get_running_loop().time() + 3 * LEASE_S
+    begun, enough = asyncio.Event(), asyncio.Event()
 
-        async def over() -> bool:
-            assert await other.sweep() is None
-            return asyncio.get_running_loop().time() > end
+    async def takes_long():
+        begun.set()
+        await enough.wait()
 
-        await wait_until(over, describe="three leases are over")
+    long.recover = takes_long
+    leading = asyncio.create_task(long.tick())
+    await begun.wait()
+
+    async def refused():
+        return await other.sweep() is None
+
+    await stays_true(refused, describe="nobody else sweeps", during=3 * LEASE_S)
+    enough.set()
+    await leading
+
+
+async def test_a_leader_that_has_lost_its_place_leaves_the_sweep_to_the_next(house, monkeypatch):
+    document = await stuck(house)
+    broker, keeper = house.pipeline.broker, house.keeper(lease_s=LEASE_S)
+
+    async def taken(*_):
+        return None
+
+    def renewed():
+        return any(task.get_name() == "lock housekeeping" for task in asyncio.all_tasks())
+
+    async def until_it_is_lost():
+        with monkeypatch.context() as patch:
+            patch.setattr(broker, "lock", taken)
+            assert renewed()
+            await wait_until(lambda: not renewed(), describe="it is lost")
+
+    keeper.recover = until_it_is_lost
+    await keeper.tick()
+    assert await house.library.status(document.id) is PENDING
+    await house.keeper().tick()
+    assert await house.library.status(document.id) is FAILED
 
 
 async def test_a_clock_that_was_far_ahead_does_not_stop_the_sweeps(house):

@@ -196,7 +196,7 @@ async def test_several_workers_take_care_of_a_death_once(pipeline: Pipeline, boo
 async def test_a_hook_that_takes_longer_than_its_lock_is_not_called_beside_itself(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "LOCK_MS", 200)
+    monkeypatch.setattr(dead_letters, "LOCK_S", 0.2)
     calls, over = list[str](), asyncio.Event()
 
     async def take_long(_payload: Any, letter: DeadLetter, _services: Any) -> None:
