@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -43,6 +43,8 @@ OF: Final = {handler.payload.spec.type: handler for handler in HANDLERS}
 MODEL: Final[Mapping[str, Any]] = {"embedding_model": HashingEmbedder.MODEL, "embedding_dimension": 64}
 PATIENT_S, IMPATIENT_S = 10.0, 1.0
 """For how long a database is waited for, by a world and by one whose database goes away."""
+FREE_S: Final = 3.0
+"""How long whoever looks after deaths may have a lock; those of handlers would end by themselves after longer."""
 LET_GO_S: Final = 0.2
 """After which a cancel that waits for a transaction of the handler lets it go on."""
 UNTOLD: Final = {"outbox", "task_dead_letters", "database_identity", "system_settings"}
@@ -81,6 +83,8 @@ class World:
     folder: Path
     proxy: TcpProxy | None
     models: EmbeddingServer | None = None
+    locked: set[str] = field(default_factory=set)
+    """The names of all locks that were asked for."""
 
     async def do(self, step: Any, *args: Any, **options: Any) -> Any:
         """Run one transition in a transaction of its own."""
@@ -263,6 +267,14 @@ class World:
         }
         found = {name: await self.rows(query) for name, query in left.items()}
         assert not any(found.values()), found
+        for name in sorted(self.locked):
+            await wait_until(partial(self._is_free, name), describe=f"nobody has {name}", timeout=FREE_S)
+
+    async def _is_free(self, name: str) -> bool:
+        broker = self.pipeline.broker
+        return await broker.lock(name, "passer-by", 1_000) is not None and await broker.unlock(
+            name, "passer-by"
+        )
 
     @contextmanager
     def away(self, what: str) -> Iterator[None]:
@@ -359,6 +371,14 @@ async def open_world(
             async with Pipeline.open(**asked) as pipeline, open_services(pipeline) as services:
                 async with services.outbox.transaction() as session:
                     kb = await ensure_base(session, TENANT, "demo")
-                yield World(pipeline, services, kb, folder, proxy, models)
+                world = World(pipeline, services, kb, folder, proxy, models)
+                take = pipeline.broker.lock
+
+                async def noted(name: str, *args: Any) -> int | None:
+                    world.locked.add(name)
+                    return await take(name, *args)
+
+                patch.setattr(pipeline.broker, "lock", noted)
+                yield world
         finally:
             await backend.close()
